@@ -3,7 +3,9 @@ package client
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
@@ -122,4 +124,153 @@ func dense(v protocol.Integers, n int) protocol.Integers {
 	out := protocol.Integers{Value: make([]int64, n)}
 	v.AddTo(out.Value)
 	return out
+}
+
+// Shared is the common part of the clients of one process, and finds the part that belongs to each.
+// A simulation has a million clients, so as little as possible is kept for each. The fields are the
+// fields of [Config]; Ledger nil: no client has one. Functions may be called at the same time, and
+// return the same for one client every time.
+type Shared struct {
+	Session protocol.SessionID
+	Trainer func(protocol.ClientID) Trainer
+	Ledger  func(protocol.ClientID) Ledger
+	Entropy func(protocol.ClientID) entropy.Source
+	NewSum  func(protocol.ClientID, protocol.Setup) (Sum, error)
+	Noise   *Samplers
+	Rounds  uint64
+
+	agreed func(*protocol.Plan) error
+	save   func() ([]byte, error)
+	dense  bool
+	keeps  bool // inputs until they are sent: a round may be set up anew
+
+	// Values that clients derive from the same message are made once, as long as one client is told
+	// after the other.
+	setups     latest[protocol.Setup, *protocol.Setup]
+	sound      latest[*protocol.Plan, error]
+	prices     latest[*protocol.Plan, price]
+	advertises latest[advertising, *protocol.Advertise]
+	shares     latest[sharing, *protocol.Shares]
+	prepareds  latest[protocol.Prepared, *protocol.Prepared]
+	inputs     latest[inputWith, *protocol.MaskedInput]
+	unmasks    latest[unmaskWith, *protocol.Unmask]
+}
+
+// NewMany makes the clients 0 to n-1 of one process.
+func NewMany(s *Shared, n int) []Client {
+	list := make([]Client, n)
+	for i := range list {
+		list[i] = Client{Shared: s, id: protocol.ClientID(i)}
+	}
+	return list
+}
+
+type price struct {
+	events []dp.Event
+	err    error
+}
+
+func (c *Shared) price(p *protocol.Plan) price {
+	return c.prices.of(p, func() price {
+		events, err := p.Charges()
+		return price{events, err}
+	})
+}
+
+// Messages of sums with something of the role in them. Many clients of an ideal sum send the same
+// message, and share one copy of it.
+type (
+	advertising struct {
+		of    *protocol.Advertise
+		ahead bool
+		anew  uint32
+	}
+	sharing struct {
+		of    *protocol.Shares
+		ahead bool
+		anew  uint32
+	}
+	inputWith struct {
+		of   *protocol.MaskedInput
+		next *protocol.Advertise
+	}
+	unmaskWith struct {
+		of   *protocol.Unmask
+		next *protocol.Shares
+	}
+)
+
+// latest is the latest value that was made, and of what.
+type latest[K comparable, V any] struct {
+	known atomic.Pointer[struct {
+		key   K
+		value V
+	}]
+}
+
+// of is the value of a key: the latest one, or made. It is made more than once where many ask at once.
+func (l *latest[K, V]) of(key K, make func() V) V {
+	if known := l.known.Load(); known != nil && known.key == key {
+		return known.value
+	}
+	known := &struct {
+		key   K
+		value V
+	}{key, make()}
+	l.known.Store(known)
+	return known.value
+}
+
+// In the steady state a round is set up while the previous round is under way: keys are advertised
+// with the masked input, and shares dealt with the answer to unmask. A round is then three
+// exchanges with each client instead of five. It has one more where survivors are confirmed, and
+// one more where noise is replaced.
+
+// ahead makes a round to come; nil if there is none, or if it asks others than this one.
+func (c *Client) ahead(s protocol.Setup) (*round, error) {
+	if s.Round > c.Rounds || s.Cohort.Enrolled > 0 {
+		return nil, nil
+	}
+	r, err := c.newRound(s)
+	r.ahead = true
+	return r, err
+}
+
+// invited sets up the next round, since the client is to be in it again: the present round began
+// without it.
+func (c *Client) invited(s protocol.Setup) protocol.Effects {
+	switch {
+	case s.Session != c.Session || s.Round > c.Rounds || s.Round <= c.last || c.finished || s.Cohort.Enrolled > 0:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("no round %d is to come here", s.Round))
+	case c.next != nil && c.next.setup.Round == s.Round || c.round != nil && c.round.setup.Round+1 >= s.Round:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("round %d is being set up here already", s.Round))
+	}
+	r, err := c.ahead(s)
+	if err != nil {
+		return c.refused(s.Round, err)
+	}
+	// The work under way is for a round that is over, and the round before the next is no longer
+	// for this client.
+	c.round, c.next, c.working, c.last, c.anew = nil, r, working{}, s.Round-1, 0
+	return c.reply(r, c.advertising(r.side()))
+}
+
+// sideOf is the client's side of the sum of a round that there may not be.
+func (r *round) sideOf() *side {
+	if r == nil {
+		return nil
+	}
+	s := r.side()
+	return &s
+}
+
+// shareAhead answers a roster on the side of an answer to unmask, and says what the
+// client sends next. A roster that is no good is not answered: the client is then without
+// the next round, but the present one is not held up.
+func (c *Shared) shareAhead(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, protocol.Stage) {
+	out, err := c.share(s, m, run)
+	if err != nil {
+		return nil, protocol.Stages // no part in it
+	}
+	return out, protocol.StagePrepared
 }

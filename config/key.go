@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 )
@@ -323,4 +324,104 @@ func (r Range) refuse(v float64) string {
 	default:
 		return fmt.Sprintf("%v is outside; it must be %s %v and %s %v", v, low, r.Low, high, r.High)
 	}
+}
+
+// Number is a number, or the word auto, which lets fedsim choose. In files and flags inf stands for
+// +Inf.
+type Number struct {
+	Value float64
+	Given bool
+}
+
+// Auto lets fedsim choose.
+var Auto = Number{}
+
+// Fixed is a given number.
+func Fixed(v float64) Number { return Number{Value: v, Given: true} }
+
+// Or is the number, or def for auto.
+func (n Number) Or(def float64) float64 {
+	if n.Given {
+		return n.Value
+	}
+	return def
+}
+
+// String returns the form that [Config.Set] reads.
+func (n Number) String() string {
+	switch {
+	case !n.Given:
+		return "auto"
+	case math.IsInf(n.Value, 1):
+		return "inf"
+	default:
+		return strconv.FormatFloat(n.Value, 'g', -1, 64)
+	}
+}
+
+// parseNumber reads a number, auto or inf.
+func parseNumber(s string) (Number, error) {
+	switch s {
+	case "auto":
+		return Auto, nil
+	case "inf", ".inf":
+		return Fixed(math.Inf(1)), nil
+	}
+	v, err := parseFloat(s)
+	if err != nil {
+		return Auto, fmt.Errorf("%q is not a number, inf or auto", s)
+	}
+	return Fixed(v), nil
+}
+
+// parseFloat reads a finite number.
+func parseFloat(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return v, nil
+}
+
+// Values says in a few words what the key may be: its words, its range with the unit, or its kind.
+func (k *Key) Values() string {
+	switch k.Kind {
+	case Word:
+		if len(k.Words) == 0 {
+			return "name"
+		}
+		return strings.Join(k.Words, ", ")
+	case Text:
+		return "text"
+	case Seed:
+		return "whole number"
+	case Whole:
+		return "whole number, " + k.Range.String() + k.unit()
+	default:
+		return k.Range.String() + k.unit()
+	}
+}
+
+func (k *Key) unit() string {
+	if k.Unit == "" {
+		return ""
+	}
+	return " " + k.Unit
+}
+
+// Standard says what the value is if none is given: the default, how auto is found, or none.
+func (k *Key) Standard() string {
+	switch {
+	case k.Auto != "":
+		return "auto: " + k.Auto
+	case k.Default == "":
+		return "none"
+	default:
+		return k.Default
+	}
+}
+
+// String names the scope.
+func (s Scope) String() string {
+	return [...]string{Agreed: "agreed", Simulated: "simulation", Deployed: "deployment", Own: "own"}[s]
 }

@@ -2,11 +2,16 @@ package fedssp
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedssp/ease"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
@@ -115,4 +120,114 @@ func (f *family) complete() {
 		}
 		return ""
 	}
+}
+
+// keys returns the keys of every run with clients, and the keys of the algorithm's stages and
+// solvers.
+func (f *family) keys() []*config.Key {
+	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key})
+	own := slices.Concat(settings.WeighingKeys(), []*config.Key{settings.Keys.OrderWeight.Key})
+	if f.about.Features != algorithm.NoFeatures {
+		list = append(list, algorithm.FeatureSpec.Key)
+		own = append(own, settings.Keys.UserFeatureWeight.Key)
+	}
+	if f.form.Starts {
+		list, own = append(list, algorithm.StartFrom.Key), append(own, settings.Keys.StartDecay.Key)
+	}
+	if f.form.LearnsItems {
+		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
+	}
+	if f.form.Ranks {
+		list = append(list, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key)
+	}
+	if f.form.LearnsItems && f.form.Ranks {
+		own = append(own, settings.Keys.Learn.Key, settings.Keys.Unobserved.Key)
+	}
+	if !f.form.Offers(func(x kernel.Traits) bool { return x.FirstOrder }) {
+		own = append(own, settings.Keys.Broadcast.Key)
+	}
+	for _, x := range stage.All {
+		if f.takes(x) {
+			own = append(own, x.Keys()...)
+		}
+	}
+	for _, x := range f.form.Solvers {
+		own = append(own, x.(solver.Solver).Keys()...)
+	}
+	return append(list, slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(own, k) })...)
+}
+
+// paramsOf returns the public settings of the algorithm, with nothing left open.
+func paramsOf(setup *algorithm.Setup) kernel.Params {
+	c := setup.Config
+	s := settings.Of(c)
+	p := kernel.Params{
+		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.Rank())), Min: setup.Bottom(), Max: setup.Top(),
+		Feedback: kernel.Feedback(algorithm.Feedback.Chosen(c)), Features: setup.Features, Seed: algorithm.Seed.Of(c),
+		Cache: new(kernel.ChoiceCache), Single: s.Broadcasts() && settings.Keys.Broadcast.Is(c, settings.Single),
+		WeighingParams: s.Weighing(), UserParams: s.User(setup.Features), OrderWeight: s.OrderWeight(),
+	}
+	p.Solver = solver.ALS // never asked without embeddings
+	if x := s.Solver(); x != nil {
+		p.Solver = x
+	}
+	for _, x := range stage.All {
+		x.Read(&p, s)
+	}
+	p.TopItems = s.TopItems(p.Items)
+	p.ByWeights = p.TopItems > 0 && settings.Keys.ChooseBy.Is(c, settings.ByWeights)
+	if !s.Items() { // biases get the whole budget, and nothing else is fitted
+		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
+		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = kernel.One, 1, 1, 1, 1, 1
+		p.Split.Bias, p.Resample = 1-p.Split.Counts-p.Split.Mean, 1
+		if s.Popular() {
+			p.Solver, p.Unobserved, p.Split.Bias, p.Split.WeightCounts = solver.ALS, 1, 0, 0.5 // none of these settings is used
+		}
+	}
+	return p
+}
+
+// list reads the public list of items, if there is one.
+func list(p *kernel.Params, s *algorithm.Setup) error {
+	path := settings.Keys.ItemsFile.Of(s.Config)
+	if path == "" || s.Public() || !settings.BySums(settings.Of(s.Config)) {
+		return nil
+	}
+	listed, err := read.ListedItems(s.Data, path)
+	if err != nil {
+		return config.Errorf("statistics.items-file: %w", err)
+	}
+	p.Listed, p.TopItems = listed, len(listed)
+	return nil
+}
+
+// FitCost follows Proposition 2 and (9) of the am-ssp paper. The statistics are taken once for each
+// sum. DP-SGD has as many batches in an epoch as gradient steps that cover all items once. Solvers
+// that sum gradients have nothing to compare.
+func (x *instance) FitCost() (*algorithm.FitCost, error) {
+	p := &x.params
+	if !p.Encodes() || p.Solver.Traits().FirstOrder || x.setup.Public() || x.setup.Ratings.Len() == 0 {
+		return nil, nil
+	}
+	e, err := p.NewEncoder()
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]float64, p.Items)
+	x.setup.Ratings.Each(func(_, j int32, _ float32) { counts[j]++ })
+	c := &algorithm.FitCost{Batch: p.Items, Pass: e.PassCost()}
+	if p.Encoder.Batch > 0 {
+		c.Batch = min(p.Encoder.Batch, p.Items)
+	}
+	batches := math.Ceil(float64(p.Items) / float64(c.Batch))
+	c.Epochs = float64(p.Rounds*p.Encoder.Steps) / batches
+	ratings := float64(x.setup.Ratings.Len())
+	taken := float64(p.Rounds * p.Resample) // times that a rating is in the statistics
+	if p.Batched() {
+		taken *= p.SamplingRate
+	}
+	cost := encoder.Cost{Examples: ratings * taken, Items: float64(p.Items), Rank: float64(p.Rank), Pass: c.Pass, Epochs: c.Epochs,
+		Visits: encoder.Visits(counts, ratings/batches)}
+	c.Visits, c.Ratio = cost.Visits/float64(p.Items), cost.Ratio()
+	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/problems"
+	"github.com/fedsim/fedsim/protocol/internal/codec"
 )
 
 // SessionID names one run of a federation. Ledgers are bound to it.
@@ -374,4 +375,97 @@ type Sums struct {
 // when all have returned.
 type Runner interface {
 	Each(n int, f func(i int))
+}
+
+// FrameHeader is the length in bytes of the header of each frame of a message on the
+// wire, and FramePayload the most bytes of the message that a frame carries.
+const (
+	FrameHeader  = 5
+	FramePayload = 256 << 10
+
+	// LongMessage is the length in bytes from which a message may take longer on a slow line than a stage waits
+	// for an answer.
+	LongMessage = 64 << 10
+)
+
+// Size returns the length in bytes of a message on the wire, with the headers of its frames and
+// without encryption of the transport. It is exact, except for the parts that only an ideal sum
+// sends: it counts the parts of a real sum in their place. Packed counts as the vector, or the
+// removal, of one release.
+func Size(m Message) int {
+	n := codec.Count(m.fields)
+	return n + FrameHeader*max(1, (n+FramePayload-1)/FramePayload)
+}
+
+// PiggybackSize returns how many of a message's bytes belong to the message that travels with it.
+// On its own, that message would take a frame's header more.
+func PiggybackSize(m Message) int {
+	r := Piggyback(m)
+	if r == nil {
+		return 0
+	}
+	n := codec.Count(r.fields)
+	return 1 + codec.Varint(uint64(n)) + n
+}
+
+// PackedSize is the size in bytes of one client's vectors of the plan, every
+// coordinate at the width of its ring.
+func (p *Plan) PackedSize() int {
+	n := 0
+	for _, r := range p.Releases {
+		n += r.packedSize()
+	}
+	return n
+}
+
+func (r Release) packedSize() int { return (r.Len*int(r.Width) + 7) / 8 }
+
+// Rosters and deliveries of very many clients would take much memory while they wait to be sent. So they may wait
+// without their long parts, and load these when they are sent.
+
+// IsWhole reports whether a message has all its parts. Only a message that has may be encoded.
+func IsWhole(m Message) bool {
+	switch m := m.(type) {
+	case *Roster:
+		return m == nil || m.Load == nil
+	case *Delivery:
+		return m == nil || m.Load == nil
+	case *Announce:
+		return IsWhole(m.Delivery)
+	case *Survivors:
+		return IsWhole(m.Next)
+	case *Forward:
+		return IsWhole(m.Message)
+	default:
+		return true
+	}
+}
+
+// Whole returns a message with all its parts: the message itself if it has them. It may be called by any goroutine.
+// An error says that a part cannot be loaded; it is fs.ErrClosed if the part is not of use any more.
+func Whole(m Message) (Message, error) {
+	if IsWhole(m) {
+		return m, nil
+	}
+	switch m := m.(type) {
+	case *Roster:
+		return m.Load()
+	case *Delivery:
+		return m.Load()
+	case *Announce:
+		d, err := m.Delivery.Load()
+		return &Announce{Plan: m.Plan, Delivery: d, Anew: m.Anew}, err
+	case *Survivors:
+		with := *m
+		var err error
+		with.Next, err = m.Next.Load()
+		return &with, err
+	case *Forward:
+		with := *m
+		var err error
+		with.Message, err = Whole(m.Message)
+		return &with, err
+	default:
+		return m, nil
+	}
 }

@@ -1,6 +1,11 @@
 package protocol
 
-import "time"
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 // Work is a heavy computation that a role asks for. Do computes from the values it was
 // given and writes no field of the role; the role takes in the result when it is stepped
@@ -58,3 +63,49 @@ func NewDone(id uint64, err error, take func(now time.Time) Effects) Done {
 	}
 	return Done{ID: id, apply: take}
 }
+
+// Workers runs independent computations on a fixed number of goroutines. It is
+// a Runner.
+type Workers int
+
+// Each runs f(0) to f(n-1) and returns when all have returned. The order is
+// not fixed; f must write to places of its own only.
+func (w Workers) Each(n int, f func(i int)) {
+	if int(w) < 2 || n < 2 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	// Chunks keep the counter off the profile; eight a worker even out the load.
+	chunk := max(1, n/(int(w)*8))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(int(w), n) {
+		wg.Go(func() {
+			for {
+				end := int(next.Add(int64(chunk)))
+				for i := end - chunk; i < min(end, n); i++ {
+					f(i)
+				}
+				if end >= n {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Culprit is a client that has been proved to have broken the protocol, and by what.
+type Culprit struct {
+	Client ClientID
+	Err    error
+}
+
+// NoModel stands in place of the final model where no round of a session released
+// anything. It is no model of any algorithm.
+var NoModel = []byte("fedsim/no-model/v1\n")
+
+// ErrNothingReleased is returned at the end of a session if no round released anything.
+var ErrNothingReleased = errors.New("no round of the session released anything: there is no model. A client is charged for each round in which it sent its masked vector, and for no other (fednode status tells its owner). The log of the aggregator and of the server says why (client-excluded, sum-refused, round-aborted)")

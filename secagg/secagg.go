@@ -57,11 +57,17 @@
 package secagg
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
+
+	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // lift maps the residue x of Z_{2^width} to the integer nearest zero.
@@ -102,4 +108,318 @@ func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 		}
 	}
 	return 0, fmt.Errorf("release %q: sums reach %.3g: %w; a smaller scale than %g is needed", r.Name, reach, ErrRing, r.Scale)
+}
+
+// Params are the public parameters of a run of real sums. A client does not take them
+// from the aggregator.
+type Params struct {
+	// Mode is SemiHonest or Active: what the aggregator and colluding clients may do.
+	Mode graph.Mode
+	// Rounds is T, failed attempts included: the bounds hold for all of them
+	// together.
+	Rounds int
+	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of every
+	// client, by its ClientID. The writer of the list decides which clients exist. So the
+	// federation's operator must sign it, not the aggregator or the server.
+	Identities []ed25519.PublicKey
+	// List, if set, is a hash that all parties of a sum must have alike: clients with another one share no masks.
+	List protocol.Hash
+	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this
+	// round that no party could predict before the clients had acknowledged the roster. The ring is
+	// drawn from it. Empty: there is none.
+	Beacon []byte
+}
+
+// ErrReplace is returned in active mode where noise is replaced. The clients that replaced their
+// noise are a second set of survivors, and the protocol has no quorum for it.
+var ErrReplace = errors.New("secagg: replaced noise is summed in semi-honest mode alone, since in active mode clients would have to agree on who replaced it; split the noise, or use semi-honest mode")
+
+// ErrChosen is returned in active mode if a part of the clients is asked. The party that draws the
+// session's ID could try IDs until a choice has one client among colluding ones. No party supplies
+// a beacon that cannot be known before.
+var ErrChosen = errors.New("secagg: a part of the clients is chosen by the ID of the session, which an active server would draw until it suits it; ask all, or use semi-honest mode")
+
+// Validate reports everything that makes a real sum of the plan impossible; it names the
+// bound that fails where no graph meets all bounds.
+func (p Params) Validate(plan *protocol.Plan) error {
+	return errors.Join(plan.Validate(), p.validateSetup(plan.Setup()))
+}
+
+// validateSetup is the part that can be checked before there is a plan.
+func (p Params) validateSetup(s protocol.Setup) error {
+	var errs []error
+	if p.Mode == graph.Active {
+		if s.Replaces {
+			errs = append(errs, ErrReplace)
+		}
+		if s.Cohort.Enrolled > 0 {
+			errs = append(errs, ErrChosen)
+		}
+		if n := s.Cohort.Clients; len(p.Identities) != n {
+			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), n))
+		}
+		for id, k := range p.Identities {
+			if len(k) != ed25519.PublicKeySize {
+				errs = append(errs, fmt.Errorf("the enrolment list has %d bytes as the key of client %d; an Ed25519 key has %d", len(k), id, ed25519.PublicKeySize))
+			}
+		}
+	}
+	if _, err := graph.Choose(p.Graph(s)); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Graph are the parameters from which graph and threshold follow. A round that
+// replaces noise counts as two: it has two sums, and clients lost in either may cut the
+// graph.
+func (p Params) Graph(s protocol.Setup) graph.Params {
+	c := s.Cohort
+	colluders := c.Colluders
+	if c.Enrolled > 0 { // all colluders may be among the clients that stay in the round
+		colluders = float64(c.Colluding()) / float64(c.Wanted())
+	}
+	return graph.Params{
+		Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders,
+		Mode: p.Mode, Rounds: p.Rounds * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
+	}
+}
+
+// Quorum returns the number of signatures over one set of survivors that a client needs to unmask
+// in active mode, with n clients on the roster. It is max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that any two
+// quorums share an honest signer. The roster is the roster of the advertisements; all clients that
+// the aggregator shows later are on it.
+func Quorum(c protocol.Cohort, n int) int {
+	return max((n+c.Colluding())/2+1, c.Required())
+}
+
+// setting hashes everything that is fixed before the first client advertises: the round, the
+// clients that may take part in it, and the parameters. The plan may not be known by then.
+func (p Params) setting(s protocol.Setup) protocol.Hash {
+	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Round).
+		Cohort(s.Cohort).
+		Uint(uint64(layersOf(s))).Text(p.Mode.String()).Uint(uint64(p.Rounds)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
+	for _, k := range p.Identities {
+		t.Bytes(k)
+	}
+	if p.List != (protocol.Hash{}) {
+		t.Bytes(p.List[:])
+	}
+	return t.Sum()
+}
+
+// The rules that a message can break.
+var (
+	// ErrOrder: a stage was entered twice, too early, or after an error.
+	ErrOrder = errors.New("the sum is not at this stage")
+	// ErrRound: the round is not later than the last one joined, or belongs to
+	// another session.
+	ErrRound = errors.New("the round was taken part in already, or belongs to another session")
+	// ErrPlan: a second plan, or one of another round, session or cohort than was set
+	// up.
+	ErrPlan = errors.New("the plan is not of the round that was set up, or there is one already")
+	// ErrMalformed: sizes, order or encodings are not what the stage asks for.
+	ErrMalformed = errors.New("the message is malformed")
+	// ErrKeys: the keys differ from the keys that the client advertised.
+	ErrKeys = errors.New("the keys are not the advertised keys")
+	// ErrSignature: a signature is missing or does not verify.
+	ErrSignature = errors.New("the signature does not verify")
+	// ErrShare: shares that do not open, are missing, or are not what their dealer
+	// committed to.
+	ErrShare = errors.New("the share is missing, does not open, or is not what its dealer committed to")
+	// ErrSurvivors: the survivors, of the first sum or the second, are impossible: too
+	// few, not all present before, or without the client that is asked.
+	ErrSurvivors = errors.New("these cannot be the survivors")
+	// ErrLocked: survivors other than the first that were shown.
+	ErrLocked = errors.New("other survivors were shown before; a client answers for one set only")
+	// ErrQuorum: too few clients signed the same survivors.
+	ErrQuorum = errors.New("too few clients signed these survivors")
+)
+
+// Fault says who broke which rule. The culprit is the party whose message is wrong, as
+// far as the receiver can know: for unsigned data that came through the aggregator, it is
+// the aggregator.
+type Fault struct {
+	Culprit protocol.Party
+	Round   uint64
+	Stage   protocol.Stage
+	Err     error
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("round %d, stage %s: %s is at fault: %v", f.Round, f.Stage, f.Culprit, f.Err)
+}
+
+// Unwrap returns the rule that was broken.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// layer is one of the sums of a round: the sum of the inputs or, where noise is replaced, the sum
+// of the changes of noise. Both are over the same clients and the same graph. Each has secrets,
+// shares and masks of its own, and every transcript names its layer. The reason: a client may be in
+// the first sum and fall silent before the second. Neighbours then reveal its seed of the first
+// layer and its key of the second. If either were good for the other layer's masks, that would open
+// its input.
+type layer uint8
+
+const (
+	ofInputs layer = iota
+	ofChanges
+	layers // the largest number of layers
+)
+
+// layersOf returns the number of sums of a round.
+func layersOf(s protocol.Setup) layer {
+	if s.Replaces {
+		return layers
+	}
+	return 1
+}
+
+// tag is a word of a transcript for this layer alone.
+func (l layer) tag(word string) string {
+	if l == ofChanges {
+		return "change-" + word
+	}
+	return word
+}
+
+// key is the mask key among a client's keys, which must have one.
+func (l layer) key(k *protocol.Keys) protocol.Key {
+	if l == ofChanges {
+		return *k.Change
+	}
+	return k.Mask
+}
+
+// seedHash returns the hash of the layer's seed from the hashes that a client published.
+func (l layer) seedHash(m *protocol.Shares) protocol.Hash {
+	if l == ofChanges {
+		return *m.ChangeHash
+	}
+	return m.SeedHash
+}
+
+// Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking of the second
+// sum. The answers to unmask carried what noise changes by, masked as the inputs were. The clients
+// that answered are U2; the others of U1 keep the noise that is in their inputs.
+
+// Replace reveals the shares that the second sum needs, for the clients that were shown
+// to have answered unmask. After it has accepted such a set, it returns the same answer
+// for the same set and ErrLocked for any other. The set must be as large as a sum
+// requires and must include this client; otherwise it takes no further part in the
+// round.
+func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
+	u2 := partialView{m.Count, m.U2, m.Digest}
+	if c.replacement != nil {
+		if u2.is(c.answered) {
+			return c.replacement, nil
+		}
+		return nil, c.lie(protocol.StageReplace, ErrLocked)
+	}
+	if err := c.enter(protocol.StageReplace); err != nil {
+		return nil, err
+	}
+	if err := c.isAmong(u2, c.survivors); err != nil {
+		return nil, c.lie(protocol.StageReplace, err)
+	}
+	c.answered = u2.clone()
+	c.replacement = &protocol.Replacement{Round: c.plan.Round, Shares: c.reveal(ofChanges, c.survivors.known, c.answered.known)}
+	return c.replacement, nil
+}
+
+// closeUnmask settles U2, the clients whose answer arrived, if noise is replaced. They must be able
+// to restore the secrets of both sums.
+func (a *Aggregator) closeUnmask() error {
+	if !a.setup.Replaces {
+		return nil
+	}
+	a.u2 = slices.Clone(a.answers[ofInputs])
+	a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.wholly(a.u1))
+	return a.starved(a.arrived, a.u2)
+}
+
+// replaced takes a client's shares.
+func (a *Aggregator) replaced(from protocol.ClientID, m *protocol.Replacement) error {
+	at := a.roster.find(from)
+	if err := a.checkRevealed(ofChanges, at, m.Shares); err != nil {
+		return err
+	}
+	return a.reveal(ofChanges, at, m.Shares)
+}
+
+// Cost is a client's cost of a real sum, in a round in which no client is lost. Bytes is the size
+// of each kind of message when it travels alone, 0 if there is none, for the client whose messages
+// are longest. The first clients' messages, and most that travel inside another, are a few bytes
+// shorter; with several releases, each vector beyond the first takes a few more. Unmask includes
+// the expected size of the removals, which is Removal.
+type Cost struct {
+	Choice  graph.Choice
+	Bytes   [protocol.Kinds]int
+	Removal int
+}
+
+// Cost says what each round of a plan costs. It returns the errors of Validate.
+func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
+	if err := p.Validate(plan); err != nil {
+		return Cost{}, err
+	}
+	setup := plan.Setup()
+	choice, err := graph.Choose(p.Graph(setup))
+	if err != nil {
+		return Cost{}, err
+	}
+	n, k, it := plan.Cohort.Wanted(), choice.Degree, plan.Round
+	first := protocol.ClientID(plan.Cohort.All() - n) // of all clients, the clients with the longest numbers
+	last := first + protocol.ClientID(n-1)
+	var signature, nonce []byte
+	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(p.Mode, layersOf(setup))+chacha20poly1305.Overhead)}
+	if p.Mode == graph.Active {
+		signature, nonce = make([]byte, ed25519.SignatureSize), make([]byte, protocol.NonceSize)
+		share.Committed = &protocol.Commitments{Signature: signature}
+	}
+	shares, revealed := make([]protocol.EncryptedShare, k), make([]protocol.RevealedShare, k)
+	for i := range shares {
+		shares[i], revealed[i].Of, revealed[i].Nonce = share, last, nonce
+	}
+	var change *protocol.Key
+	var changeHash *protocol.Hash
+	if setup.Replaces {
+		change, changeHash = new(protocol.Key), new(protocol.Hash)
+	}
+	members, signed := make([]protocol.Member, n), make([]protocol.Signed, n)
+	for i := range members {
+		members[i] = protocol.Member{Client: first + protocol.ClientID(i), Keys: protocol.Keys{Change: change, Signature: signature}}
+		signed[i] = protocol.Signed{Client: first + protocol.ClientID(i), Signature: signature}
+	}
+	var removed [][]byte
+	for _, r := range plan.Releases {
+		if !r.Noise.Reduced() {
+			removed = append(removed, nil) // stands in the list, though empty
+		}
+	}
+	c := Cost{Choice: choice, Removal: plan.RemovalSize(n)}
+	roster, set := &protocol.Roster{Round: it, Clients: n, Members: members}, partialView{count: n, known: protocol.NewBitmap(n)}
+	if p.inParts(setup) {
+		roster.Members = members[max(0, n-k-1):]
+		roster.Ring = &protocol.Ring{Start: n - 1, Proof: make([]protocol.Hash, 2*bits.Len(uint(n-1)))} // the largest there can be
+		set.known, set.digest = protocol.NewBitmap(len(roster.Members)), new(protocol.Hash)
+	}
+	messages := []protocol.Message{
+		&protocol.Announce{Plan: plan}, &protocol.Advertise{Round: it, Keys: &members[0].Keys}, roster,
+		&protocol.Shares{Round: it, ChangeHash: changeHash, Shares: shares},
+		&protocol.Delivery{Round: it, Clients: n, Arrived: set.known, Digest: set.digest, Shares: shares},
+		&protocol.Prepared{Round: it}, &protocol.Proceed{Round: it}, // which the roles add to the sum's stages
+		&protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it, Count: n, U1: set.known, Digest: set.digest},
+		&protocol.Unmask{Round: it, Shares: revealed, Removed: removed, Packed: c.Removal},
+	}
+	if p.Mode == graph.Active {
+		messages = append(messages, &protocol.Consistency{Round: it, Signature: signature}, &protocol.Quorum{Round: it, Signatures: signed})
+	}
+	if setup.Replaces {
+		messages = append(messages, &protocol.Answered{Round: it, Count: n, U2: set.known, Digest: set.digest}, &protocol.Replacement{Round: it, Shares: revealed})
+	}
+	for _, m := range messages {
+		c.Bytes[m.Kind()] = protocol.Size(m)
+	}
+	return c, nil
 }

@@ -8,5 +8,5 @@
 // items by its own user's items, which never leave it. Weights of an item are its popularity, its
 // weights from the user's items and, where items have public features, the user's taste for these.
 //
-// release.go has the bounds with their proofs, gram.go the server's computation, linear.go the model.
+// release.go has the bounds with their proofs and the server's computation, linear.go the model.
 package ease

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -221,5 +222,164 @@ func (e *Encoder) forward(s *scratch, items []int32) []float64 {
 	v := s.v[:len(items)*e.rank]
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.General(h, len(items), e.hidden), dense.General(e.dense, e.hidden, e.rank),
 		0, dense.General(v, len(items), e.rank))
+	return v
+}
+
+// Optimiser is the rule that updates θ from a gradient.
+type Optimiser string
+
+const (
+	// Adam is Algorithm 1 of Kingma & Ba (2015), with their β1 = 0.9, β2 = 0.999 and ε = 1e-8.
+	Adam Optimiser = "adam"
+	// SGD is plain gradient descent, without momentum.
+	SGD Optimiser = "sgd"
+)
+
+// Optimisers lists all rules.
+var Optimisers = []Optimiser{Adam, SGD}
+
+// Decay is the schedule by which the learning rate falls over the steps of a round, from
+// Settings.Rate at the first.
+type Decay string
+
+const (
+	// Constant keeps the rate.
+	Constant Decay = "constant"
+	// Cosine falls along half a cosine, to a tenth at the last step.
+	Cosine Decay = "cosine"
+	// Linear falls evenly, to a tenth at the last step.
+	Linear Decay = "linear"
+)
+
+// lastRate is the fraction of the rate at the last step of a falling schedule.
+const lastRate = 0.1
+
+// Settings describes the encoder and its fit. Callers keep numbers in their ranges.
+type Settings struct {
+	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense layer these
+	// embeddings are added up, so Dim must be the rank.
+	Dim int
+	// Dense adds a dense layer after the concatenated embeddings of the categories. Without it they
+	// are added up, and the encoder is linear.
+	Dense bool
+	// IDs gives each item an embedding of its id besides its features' embeddings. Without features
+	// there are only ids, whatever IDs says.
+	IDs bool
+	// StartNorm is the root mean square of ‖v_j‖ at the start over the items that have features;
+	// above 0 and at most 1e9.
+	StartNorm float64
+
+	Optimiser Optimiser
+	Rate      float64 // learning rate; above 0
+	Decay     Decay
+	Steps     int // gradient steps of a round; at least 1
+	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the items
+	// into batches whose sizes differ by at most one.
+	Batch int
+	// Ridge is ρ in ½ρ‖θ‖², which is added to the mean loss of the items. It is not negative, and
+	// applies to the dense layer, too.
+	Ridge float64
+}
+
+// Validate reports what does not go with an encoder of that rank. Ranges of numbers stand with the keys of the settings.
+func (s Settings) Validate(rank int) error {
+	var errs problems.List
+	bad := func(holds bool, format string, args ...any) { errs.If(holds, "encoder: "+format, args...) }
+	bad(rank < 1, "rank is %d; it must be at least 1", rank)
+	bad(s.Dim < 0, "dim is %d; it must be at least 1, or 0 for the rank", s.Dim)
+	bad(!s.Dense && s.Dim > 0 && s.Dim != rank, "dim is %d without a dense layer; embeddings that are added up must have the rank, %d", s.Dim, rank)
+	bad(!slices.Contains(Optimisers, s.Optimiser), "optimiser is %q; it must be one of %v", s.Optimiser, Optimisers)
+	return errors.Join(errs...)
+}
+
+// rate is the learning rate of a step, counted from 0.
+func (s Settings) rate(step int) float64 {
+	if s.Decay == Constant || s.Steps == 1 {
+		return s.Rate
+	}
+	left := 1 - float64(step)/float64(s.Steps-1) // from 1 to 0
+	if s.Decay == Cosine {
+		left = (1 - math.Cos(math.Pi*left)) / 2
+	}
+	return s.Rate * (lastRate + (1-lastRate)*left)
+}
+
+// Visits returns Σ_j β_j of the am-ssp paper, appendix C: the expected number of items in the
+// batches of an epoch of DP-SGD, each batch's items counted once. counts are D_j, the number of
+// examples of item j, and D is their sum. Batches have B examples, drawn with replacement, and β_j
+// = D/B·(1 - (1 - D_j/D)^B). A step goes forward and back once for each item in its batch. There
+// are D/B batches, which need not be a whole number; batch is positive. Without examples the result
+// is 0.
+func Visits(counts []float64, batch float64) float64 {
+	var all, sum float64
+	for _, n := range counts {
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	for _, n := range counts {
+		// Expm1 and Log1p keep the digits of 1 - (1-p)^B if p is small.
+		sum -= all / batch * math.Expm1(batch*math.Log1p(-n/all))
+	}
+	return sum
+}
+
+// Cost counts multiplications as in Proposition 2 of the am-ssp paper, up to constants that both
+// sides share.
+type Cost struct {
+	Examples, Items, Rank float64 // D, m, d
+	Pass                  float64 // c, of going forward and back for an item
+	Epochs                float64 // e; in each, every item is gone through once
+	Visits                float64 // β, of items in an epoch of DP-SGD
+}
+
+// Ratio is (9): the cost of SSP-c as a fraction of the cost of DP-SGD. SSP-c costs D·d² for
+// statistics and c + d² for each item in an epoch; DP-SGD costs c a visit.
+func (c Cost) Ratio() float64 {
+	square := c.Rank * c.Rank
+	return (c.Examples*square + c.Epochs*c.Items*(c.Pass+square)) / (c.Pass * c.Epochs * c.Visits)
+}
+
+// PassCost is c of this encoder, averaged over items: the coordinates of embeddings that an item's
+// values add up, and the dense layer.
+func (e *Encoder) PassCost() float64 {
+	var values int
+	for _, b := range e.bags {
+		values += int(b.byItem.start[e.items])
+	}
+	c := float64(values) * float64(e.settings.Dim) / float64(e.items)
+	if e.settings.Dense {
+		c += float64(e.hidden * e.rank)
+	}
+	return c
+}
+
+// EmbedOthers returns the embeddings of other items, items x rank, row by row. Their features have
+// the categories and vocabularies of the encoder's own, as with [dataset.ItemFeatures.Pick]. Their
+// ids were never trained on, nor were values that none of the encoder's items has: these count as
+// zero. An item with nothing else is zero.
+func (e *Encoder) EmbedOthers(f *dataset.ItemFeatures) []float64 {
+	dim, d := e.settings.Dim, e.rank
+	v, h := make([]float64, f.Items*d), make([]float64, e.hidden)
+	for j := range f.Items {
+		clear(h)
+		for k := range f.Categories {
+			b := &e.bags[k]
+			values, weights := f.Categories[k].Features(j)
+			sum := floats.Sum(weights)
+			for i, value := range values {
+				if b.byValue.start[value] < b.byValue.start[value+1] {
+					floats.AddScaled(h[b.column:][:dim], weights[i]/sum, e.theta[b.first+int(value)*dim:][:dim])
+				}
+			}
+		}
+		row := v[j*d : (j+1)*d]
+		if !e.settings.Dense {
+			copy(row, h)
+			continue
+		}
+		blas64.Gemv(blas.Trans, 1, dense.General(e.dense, e.hidden, d), dense.Vector(h), 0, dense.Vector(row))
+	}
 	return v
 }

@@ -1,11 +1,17 @@
 package encoder
 
 import (
+	"errors"
+	"fmt"
+	"math"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // A pass is cut up by these constants. The cuts depend on the problem alone, never on the number of
@@ -186,5 +192,224 @@ func (e *Encoder) gather(grad []float64, b *bag, lo, hi int) {
 				floats.AddScaled(g, b.byValue.weight[q], p.back[int(r)*e.hidden+b.column:][:dim])
 			}
 		}
+	}
+}
+
+// Objective is the loss that embeddings are fitted to: the mean over the items of a loss of each
+// embedding.
+type Objective interface {
+	// Gradient writes to g, of length rank, the gradient at v of the loss of item j, and returns
+	// the loss. For the statistics of SSP-c with a ridge λ of item j,
+	//
+	//	g = (A_j + λI)v - b_j, loss ½ vᵀ(A_j + λI)v - b_jᵀv,
+	//
+	// where A_j is positive semidefinite, or there is no minimum. Gradient must not keep or change
+	// v. It is called concurrently for different items.
+	//
+	// The step averages over items. If losses are scaled such that the items' weights (c_j) are 1
+	// on average, the same rate and ridge suit many items and few, dense ratings and sparse ones.
+	Gradient(j int, v, g []float64) float64
+}
+
+// ErrDiverged is returned, wrapped, if the loss or θ is no longer finite.
+var ErrDiverged = errors.New("encoder: the fit diverged")
+
+// Slice is one of Of equal parts of a round's steps; Index counts them from 0. Each secure sum
+// gets a part if a round draws noise several times (SSP-i and the forms between it and SSP-c).
+// Decay and epochs continue from part to part.
+type Slice struct{ Index, Of int }
+
+// Fit takes the gradient steps of a round (Algorithm 5 of the paper, lines 6 to 9). It takes
+// Settings.Steps of them, from the present parameters.
+// The round number determines the mini-batches. After [ErrDiverged] θ is back at the public
+// start.
+func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
+	return e.FitPart(o, round, Slice{0, 1}, run)
+}
+
+// FitPart takes a part of the steps of a round, from where the last one ended. See [Encoder.Fit].
+func (e *Encoder) FitPart(o Objective, round uint64, part Slice, run protocol.Runner) error {
+	steps := e.settings.Steps
+	if part.Of < 1 || part.Of > steps || part.Index < 0 || part.Index >= part.Of {
+		return fmt.Errorf("encoder: part %d of %d of %d steps; parts are counted from 0, of as many as there are steps at most",
+			part.Index, part.Of, steps)
+	}
+	p := &e.pass
+	p.objective = o
+	defer func() { p.objective, p.batch = nil, nil }()
+	first := cut(steps, part.Index, part.Of)
+	for t := first; t < cut(steps, part.Index+1, part.Of); t++ {
+		e.deal(round, t, t == first)
+		if loss := e.step(t, run); math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return e.diverged(round, fmt.Sprintf("step %d of %d begins at a loss of %v", t+1, steps, loss))
+		}
+	}
+	// No loss has seen the result of the last step yet.
+	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
+		for _, x := range xs {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return e.diverged(round, fmt.Sprintf("the parameters hold %v after it", x))
+			}
+		}
+	}
+	return nil
+}
+
+// diverged puts θ back to the public start.
+func (e *Encoder) diverged(round uint64, what string) error {
+	e.start()
+	return fmt.Errorf("%w in round %d: %s; lower the rate, which is %v, or the start norm, which is %v, and see that losses have a minimum",
+		ErrDiverged, round, what, e.settings.Rate, e.settings.StartNorm)
+}
+
+// batches counts the batches of an epoch.
+func (e *Encoder) batches() int {
+	if e.settings.Batch == 0 {
+		return 1
+	}
+	return (e.items-1)/e.settings.Batch + 1
+}
+
+// deal selects the batch of a step. In each epoch every item is in one batch, public and at random.
+// anew says that the order of the epoch has yet to be drawn.
+func (e *Encoder) deal(round uint64, step int, anew bool) {
+	p, n := &e.pass, e.batches()
+	if n == 1 {
+		p.batch = p.all
+		return
+	}
+	epoch, k := step/n, step%n
+	if k == 0 || anew {
+		copy(p.order, p.all)
+		rng := entropy.Public(e.seed, fmt.Sprintf("fedssp/encoder/batches/%d/%d", round, epoch))
+		rng.Shuffle(len(p.order), func(a, b int) { p.order[a], p.order[b] = p.order[b], p.order[a] })
+	}
+	p.batch = p.order[cut(e.items, k, n):cut(e.items, k+1, n)]
+}
+
+// step takes one gradient step on the batch and returns the mean loss before it, without the ridge.
+func (e *Encoder) step(t int, run protocol.Runner) float64 {
+	p := &e.pass
+	e.turn()
+	run.Each(p.shares(), p.losses)
+	loss := 0.0
+	for k := range p.shares() {
+		loss += p.scratch[k].loss
+	}
+	for r, j := range p.batch {
+		p.place[j] = int32(r)
+	}
+	e.opt.begin(e.settings.rate(t))
+	run.Each(len(p.spans), p.update)
+	for _, j := range p.batch {
+		p.place[j] = -1
+	}
+	return loss / float64(len(p.batch))
+}
+
+// In DP-SGD the gradient by θ does not come from statistics of items. Clients compute it with
+// [Encoder.Gradient], and the server takes the steps with [Encoder.Descend].
+
+// Theta returns the parameters: embeddings category by category and value by value, then the dense
+// layer, hidden x rank, row by row. Not a copy.
+func (e *Encoder) Theta() []float64 { return e.theta }
+
+// Gradient adds to grad the gradient, at the given θ, of the sum of losses of single items'
+// embeddings: lines 6 to 8 of Algorithm 6 of the paper. Loss k belongs to item items[k]. slope
+// writes its gradient by the item's embedding v to g, both of length rank. Gradient reads only the
+// fixed layout that New made, and changes nothing, so clients may share an encoder and call it
+// concurrently.
+func (e *Encoder) Gradient(theta []float64, items []int32, slope func(k int, v, g []float64), grad []float64) {
+	dim, d := e.settings.Dim, e.rank
+	h, v, g := make([]float64, e.hidden), make([]float64, d), make([]float64, d)
+	back := g
+	at := len(theta) - len(e.dense)
+	layer, byLayer := theta[at:], grad[at:]
+	if e.settings.Dense {
+		back = make([]float64, e.hidden)
+	} else {
+		v = h
+	}
+	for k, j := range items {
+		clear(h)
+		for i := range e.bags {
+			b := &e.bags[i]
+			for p := b.byItem.start[j]; p < b.byItem.start[j+1]; p++ {
+				floats.AddScaled(h[b.column:b.column+dim], b.byItem.weight[p], theta[b.first+int(b.byItem.index[p])*dim:][:dim])
+			}
+		}
+		if e.settings.Dense {
+			blas64.Gemv(blas.Trans, 1, dense.General(layer, e.hidden, d), dense.Vector(h), 0, dense.Vector(v))
+		}
+		slope(k, v, g)
+		if e.settings.Dense {
+			blas64.Ger(1, dense.Vector(h), dense.Vector(g), dense.General(byLayer, e.hidden, d))
+			blas64.Gemv(blas.NoTrans, 1, dense.General(layer, e.hidden, d), dense.Vector(g), 0, dense.Vector(back))
+		}
+		for i := range e.bags {
+			b := &e.bags[i]
+			for p := b.byItem.start[j]; p < b.byItem.start[j+1]; p++ {
+				floats.AddScaled(grad[b.first+int(b.byItem.index[p])*dim:][:dim], b.byItem.weight[p], back[b.column:b.column+dim])
+			}
+		}
+	}
+}
+
+// Descend takes a step, counted from 0 to Settings.Steps - 1, against a gradient by θ. It adds the
+// ridge to grad. If θ is no longer finite, θ returns to the public start, and the error is an
+// [ErrDiverged].
+func (e *Encoder) Descend(grad []float64, step int) error {
+	floats.AddScaled(grad, e.settings.Ridge, e.theta)
+	e.opt.begin(e.settings.rate(step))
+	e.opt.take(e.theta, grad, 0)
+	for _, x := range e.theta {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return e.diverged(uint64(step+1), fmt.Sprintf("the parameters hold %v after it", x))
+		}
+	}
+	return nil
+}
+
+// These are the constants of Adam (Kingma & Ba, section 2).
+const (
+	beta1   = 0.9
+	beta2   = 0.999
+	epsilon = 1e-8
+)
+
+// optimiser takes the steps of θ, a stretch of it at a time, so that workers can take stretches in
+// parallel.
+type optimiser struct {
+	kind  Optimiser
+	steps uint64    // taken so far; Adam only
+	mean  []float64 // running mean of the gradient; Adam only
+	sq    []float64 // running mean of its square; Adam only
+
+	rate, meanScale, sqScale float64 // of the step that is being taken
+}
+
+// begin opens a step at a learning rate.
+func (o *optimiser) begin(rate float64) {
+	o.rate = rate
+	if o.kind == Adam {
+		o.steps++
+		o.meanScale = 1 / (1 - math.Pow(beta1, float64(o.steps)))
+		o.sqScale = 1 / (1 - math.Pow(beta2, float64(o.steps)))
+	}
+}
+
+// take moves the stretch of theta that begins at first against its gradient.
+func (o *optimiser) take(theta, grad []float64, first int) {
+	if o.kind == SGD {
+		for i, g := range grad {
+			theta[i] -= o.rate * g
+		}
+		return
+	}
+	mean, sq := o.mean[first:first+len(grad)], o.sq[first:first+len(grad)]
+	for i, g := range grad {
+		mean[i] = beta1*mean[i] + (1-beta1)*g
+		sq[i] = beta2*sq[i] + (1-beta2)*g*g
+		theta[i] -= o.rate * (mean[i] * o.meanScale) / (math.Sqrt(sq[i]*o.sqScale) + epsilon)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Batched reports whether statistics cover a random batch of the users.
@@ -140,3 +142,236 @@ func (p *Params) NewEncoder() (*encoder.Encoder, error) {
 
 // ItemsBound is the largest norm of a user's addition to moments or gradients.
 func (p *Params) ItemsBound() float64 { return atMost(p.NormItems, p.Solver.Bound(p)) }
+
+// Variances holds the variances that the variational solver learns. Variances of weights are
+// relative to the size of their features.
+type Variances struct {
+	Residual   float64 // σ², in squared rating units
+	UserBias   float64 // of b_i, in squared rating units
+	Features   float64 // of each weight of a public feature
+	Popularity float64 // of the weight of popularity
+}
+
+// NumVariances counts the numbers of Variances.
+const NumVariances = 4
+
+// List returns all variances; none for nil.
+func (v *Variances) List() []float64 {
+	if v == nil {
+		return nil
+	}
+	return []float64{v.Residual, v.UserBias, v.Features, v.Popularity}
+}
+
+// VariancesOf returns the variances of a list, in the order of List.
+func VariancesOf(x []float64) *Variances { return &Variances{x[0], x[1], x[2], x[3]} }
+
+// startVariances returns the variances of the first fit.
+func (p *Params) startVariances() Variances {
+	s := dense.Sqr((p.Max - p.Min) / 4)
+	return Variances{Residual: 0.8 * s, UserBias: 0.2 * s, Features: 1, Popularity: 1}
+}
+
+// choiceSize is the length in bytes of a broadcast choice.
+func (p *Params) choiceSize() int {
+	if p.Single {
+		return (p.Items + 7) / 8
+	}
+	return choiceBytes * p.TopItems
+}
+
+// sizes holds the lengths in bytes of the parts of a model.
+type sizes struct {
+	head  int // before the numbers
+	each  int // of a number of an item
+	other int // of the bias of an item that is not trained on
+}
+
+func (p *Params) sizes() sizes {
+	if p.Single {
+		return sizes{head: len(singleDomain) + 2, each: 4, other: 1}
+	}
+	return sizes{head: len(modelDomain) + 1, each: 8, other: 8}
+}
+
+// ModelSize is the largest length in bytes of the model that comes with the plans of a phase. Its
+// parts besides V grow as phases release them.
+func (p *Params) ModelSize(phase string) int {
+	of := p.sizes()
+	head := of.head + 8 // and the mean
+	if p.Chooses() && (phase == Prepare || phase == BiasStage && p.ByWeights) {
+		return head
+	}
+	items, later := p.Trained(), phase == Statistics || phase == Refine
+	n := 0 // of numbers of items
+	if !p.Single || phase == Statistics && p.Rounds > 0 {
+		n += items * p.Rank
+	}
+	if phase != Prepare && p.WithCounts() {
+		n += items
+	}
+	if later && p.Bias || phase == Statistics && p.OnlyPopularity() {
+		n += items
+	}
+	if later {
+		n += items * p.PopularWidth()
+	}
+	doubles := 0
+	if phase == Statistics {
+		doubles += p.solverNumbers()
+	}
+	if p.Feedback == Implicit {
+		doubles += p.Packed()
+	}
+	size := head + of.each*n + 8*doubles
+	if p.TopItems > 0 {
+		size += p.choiceSize()
+	}
+	if p.ByWeights {
+		size += of.other * (p.Items - items)
+	}
+	return size
+}
+
+// FinalSize is the length of the model that a run ends with. Beyond the model of the phase Statistics it
+// has how often items are rated, and what features predict for items that were not trained on.
+func (p *Params) FinalSize() int {
+	of, size, others := p.sizes(), p.ModelSize(Statistics), p.Items-p.Trained()
+	if p.Orders() && !p.WithCounts() {
+		size += of.each * p.Trained()
+	}
+	items, biases := p.PredictsOthers()
+	if items {
+		size += of.each * others * p.Rank
+	}
+	if biases && !p.ByWeights {
+		size += of.other * others
+	}
+	return size
+}
+
+// InStatistics reports whether the coin decides if a user contributes to the release.
+func InStatistics(name string) bool {
+	switch name {
+	case Counts, Mean, Bias, WeightCounts:
+		return false
+	default:
+		return true
+	}
+}
+
+// These are the phases of a run.
+const (
+	Prepare    = "prepare"
+	BiasStage  = "bias"
+	Refine     = "refine"
+	Popularity = "popularity"
+	Statistics = "statistics"
+)
+
+// These are the names of the releases.
+const (
+	Counts       = "counts"
+	Mean         = "mean"
+	Bias         = "bias"
+	WeightCounts = "weight-counts"
+	Gramian      = "gramian"
+	Gramians     = "gramians"
+	Moments      = "moments"
+
+	SecondMoments = "second-moments"
+	FirstMoments  = "first-moments"
+	Scales        = "scales"
+)
+
+// Step is one round of the run: its releases, and the share of the run's μ² that each takes.
+// Shares of all steps add up to 1.
+type Step struct {
+	Phase    string
+	Releases []protocol.Release
+	Shares   []float64
+}
+
+// Add adds a release that takes a share of the run's μ².
+func (s *Step) Add(r protocol.Release, share float64) {
+	s.Releases, s.Shares = append(s.Releases, r), append(s.Shares, share)
+}
+
+// LineOf is the length of a line: the head of an item's row, room for the target of a rating, and
+// zeros up to a multiple of [dense.Lane].
+func LineOf(p *Params) int { return (p.WeightsAt() + dense.Lane) / dense.Lane * dense.Lane }
+
+// Line writes the head of an item's row to dst, which becomes a line: v_j, 1 for the bias if there
+// is one, popularity if it is weighed, zeros. It returns the offset of the item's ratings.
+func Line(dst []float64, p *Params, m *Broadcast, s scale, centre float64, j int) (offset float64) {
+	clear(dst[p.Rank:])
+	copy(dst, m.Row(j, dst[:p.Rank]))
+	if p.Bias {
+		dst[p.Rank] = 1
+	}
+	if p.PopularWidth() > 0 {
+		dst[p.WeightsAt()-1] = m.PopularityOf(j)
+	}
+	if p.Feedback == Implicit {
+		return 0
+	}
+	return s.Offset(centre, m.ItemBias(j))
+}
+
+// Table holds the lines and offsets of all items of a model. Users who are fitted to one model in
+// one process read it in place of the model.
+type Table struct {
+	step    int
+	lines   []float64
+	offsets []float64
+	popular []float64
+}
+
+// tableOf reads the lines of all items that ratings may be of.
+func tableOf(p *Params, m *Broadcast) *Table {
+	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items), popular: make([]float64, p.Items)}
+	t.lines = make([]float64, p.Items*t.step)
+	s, centre := p.Scale(), m.Centre()
+	for j := range t.offsets {
+		t.offsets[j] = Line(t.lines[j*t.step:(j+1)*t.step], p, m, s, centre, j)
+		t.popular[j] = m.PopularityOf(j)
+	}
+	return t
+}
+
+// Copy copies the lines and offsets of some items.
+func (t *Table) Copy(lines, offsets []float64, items []int32) {
+	t.Offsets(offsets, items)
+	if t.step == dense.Line8 {
+		dense.Pick(lines, t.lines, items)
+		return
+	}
+	step := t.step
+	for k, j := range items {
+		copy(lines[k*step:(k+1)*step], t.lines[int(j)*step:])
+	}
+}
+
+// Popular holds the popularity of each item; zeros if there is none.
+func (t *Table) Popular() []float64 { return t.popular }
+
+// Offsets copies the offsets of some items.
+func (t *Table) Offsets(dst []float64, items []int32) {
+	for k, j := range items {
+		dst[k] = t.offsets[j]
+	}
+}
+
+// Line is the line of an item, not to be changed.
+func (t *Table) Line(j int) []float64 { return t.lines[j*t.step : (j+1)*t.step : (j+1)*t.step] }
+
+// Tabled is the model's table, if one was made.
+func (v *Broadcast) Tabled() *Table { return v.table }
+
+// Tabulate makes the table, for the settings of the items that are trained on. The model must not
+// change afterwards.
+func (v *Broadcast) Tabulate() {
+	if !v.Unchosen {
+		v.table = tableOf(v.Params, v)
+	}
+}

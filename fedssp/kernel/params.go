@@ -32,12 +32,12 @@ type Params struct {
 	Min, Max    float64 // the rating scale
 	Feedback    Feedback
 	// Single broadcasts models in single precision, with one byte for each bias of an item that is
-	// not trained on: see wire.go.
+	// not trained on: see broadcast.go.
 	Single   bool
 	Features *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Seed     uint64                // public; draws the start of V and the encoder's batches
 	// OrderWeight is the weight of a prediction in the order of lists, by log c_j and taste. The final
-	// model then has c_j (order.go). 0: predictions alone order lists.
+	// model then has c_j (choice.go). 0: predictions alone order lists.
 	OrderWeight float64
 	Split       BudgetSplit
 
@@ -154,7 +154,7 @@ type PoolParams struct {
 	Iterations int
 	// Strength is the weight of public typical values in the learned priors of biases, in items; 0:
 	// none. If it is positive, typical values also hold the mean and the law of items' weights
-	// (serving/usual.go).
+	// (serving/weights.go).
 	Strength float64
 	// Decay is ρ, from 0 to below 1. Statistics of an outer step weigh 1, those one step older ρ,
 	// two steps older ρ², apart from the weights for their noise. Users' embeddings settle after a

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Contact is where the aggregator is, and which keys the aggregator and the server have.
@@ -157,3 +159,255 @@ func (m *Membership) pinned(l *List, p Place, pin PublicKey) error {
 	}
 	return fmt.Errorf("%w: the %s is %s, and should be %s", ErrPinned, p, k, pin)
 }
+
+// redemption is an enrolment that waits to be written.
+type redemption struct {
+	enrolment *Enrolment
+	at        time.Time
+	err       error // what became of it, once it is done
+	done      bool  // the registry's writing is for it
+	written   bool  // what became of it holds only if the write that it was in succeeded
+}
+
+// line is where enrolments wait while others are written.
+type line struct {
+	mu      sync.Mutex
+	waiting []*redemption
+}
+
+func (l *line) join(x *redemption) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, x)
+}
+
+func (l *line) all() []*redemption {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.waiting
+	l.waiting = nil
+	return out
+}
+
+// Redeem records an enrolment: the first to redeem a ticket has the place until the
+// operator revokes it. Once it returns nil, that is durable. Repeating it is no error,
+// also after the ticket has expired. It is refused with ErrExpired (now is the time
+// here), ErrRedeemed, ErrHeld, ErrIdentityUsed, ErrRevoked, ErrSignature, ErrFederation
+// or ErrMalformed; the error may be sent to the redeeming party, since everything in it
+// is public.
+//
+// Enrolments that come while others are written are written together, in one entry of
+// a disk's time for all of them.
+func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
+	if err := e.Verify(r.Federation()); err != nil {
+		return err
+	}
+	own := *e
+	mine := &redemption{enrolment: &own, at: now}
+	r.line.join(mine)
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if !mine.done { // by who held writing before, since it was in the line
+		r.redeem(r.line.all())
+	}
+	return mine.err
+}
+
+// redeem decides on verified enrolments, in their order, and writes the accepted ones, all or none.
+// The caller holds writing.
+func (r *Registry) redeem(batch []*redemption) {
+	fresh := newState() // who is in once it is written
+	fresh.barred = r.barred
+	var texts [][]byte
+	err := r.recover()
+	for _, x := range batch {
+		x.done = true
+		if x.written = err != nil; x.written {
+			continue
+		}
+		var text []byte
+		if text, x.err = r.decide(x, &fresh); text != nil {
+			texts = append(texts, text)
+			fresh.enter(x.enrolment)
+		}
+	}
+	if err == nil && len(texts) > 0 {
+		err = r.write(texts...)
+	}
+	if err != nil {
+		for _, x := range batch {
+			if x.written {
+				x.err = fmt.Errorf("enrolling the %s: %w", x.enrolment.Ticket.Place, err)
+			}
+		}
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range fresh.places {
+		r.enter(e)
+	}
+}
+
+// decide says what becomes of an enrolment, and gives its text if it is to be written.
+func (r *Registry) decide(x *redemption, fresh *state) ([]byte, error) {
+	e := x.enrolment
+	if r.has(e) {
+		return nil, nil
+	}
+	if err := r.admit(e); err != nil {
+		return nil, err
+	}
+	if end := e.Ticket.NotAfter; x.at.After(end.Add(clockSkew)) {
+		return nil, fmt.Errorf("%w: the %s's was good until %v", ErrExpired, e.Ticket.Place, end)
+	}
+	x.written = true
+	if fresh.has(e) {
+		return nil, nil
+	}
+	if err := fresh.admit(e); err != nil {
+		return nil, err // because of one before it, if that can be written
+	}
+	text, err := e.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("enrolling the %s: %w", e.Ticket.Place, err)
+	}
+	return text, nil
+}
+
+// clockSkew is the lead that the clock of the registry may have over the operator's: the registry
+// accepts a ticket for this long after it expires.
+const clockSkew = 5 * time.Minute
+
+// Ticket is the operator's signed permission to take a place. Only the invitation contains the
+// private half of Key. Its holder may name the identity that takes the place.
+type Ticket struct {
+	Federation Hash  `json:"federation"`
+	Place      Place `json:"place"`
+	// Serial counts the tickets of the place, from 1. Revoking one revokes those
+	// before it, so a replacement has a higher one.
+	Serial    uint32    `json:"serial"`
+	Key       PublicKey `json:"key"`       // of one use
+	NotAfter  time.Time `json:"not_after"` // UTC, whole seconds
+	Signature Signature `json:"signature"` // the operator's
+}
+
+// Hash names the ticket: the SHA-256 of the transcript of the domain
+// "fedsim/admission/ticket/v1" with the federation's hash, role, client (0 for
+// other roles), serial, key, and not-after in seconds since 1970. The operator's
+// signature is over it.
+func (t *Ticket) Hash() Hash {
+	return Hash(t.Place.write(protocol.NewTranscript("fedsim/admission/ticket/v1").Bytes(t.Federation[:])).
+		Uint(uint64(t.Serial)).Bytes(t.Key[:]).Uint(uint64(t.NotAfter.Unix())).Sum())
+}
+
+// same says whether two tickets have the same hash, without making it.
+func (t *Ticket) same(o *Ticket) bool {
+	return t.Federation == o.Federation && t.Place == o.Place && t.Serial == o.Serial && t.Key == o.Key && t.NotAfter.Unix() == o.NotAfter.Unix()
+}
+
+// Verify says whether the federation's operator signed the ticket. It does not say
+// whether the ticket has expired, been used or been revoked.
+func (t *Ticket) Verify(f *Federation) error {
+	if err := f.own(t.Federation, "ticket"); err != nil {
+		return err
+	}
+	if err := t.check(f); err != nil {
+		return err
+	}
+	if !f.Operator.Verify(t.Hash(), t.Signature) {
+		return fmt.Errorf("%w: the ticket of the %s is not signed by the operator %s", ErrSignature, t.Place, f.Operator)
+	}
+	return nil
+}
+
+func (t *Ticket) check(f *Federation) error {
+	errs := []error{t.Place.check(f.Places()), checkTime("end of a ticket", t.NotAfter), t.Key.check()}
+	if t.Serial == 0 {
+		errs = append(errs, fmt.Errorf("%w: a ticket of serial 0; they count from 1", ErrMalformed))
+	}
+	return errors.Join(errs...)
+}
+
+// Enrolment is a redeemed ticket: the ticket's key names an identity for the place, and the
+// identity signs as well. Every holder of the operator's public key can verify it, whatever way it
+// came.
+type Enrolment struct {
+	Ticket     Ticket    `json:"ticket"`
+	Identity   PublicKey `json:"identity"`
+	Redemption Signature `json:"redemption"` // by the ticket's key
+	Possession Signature `json:"possession"` // by the identity
+}
+
+// Verify says whether the operator gave the place to the holder of the ticket's key, whether that
+// key named this identity, and whether the identity's private key has signed, too. A Registry or a
+// List says whether the ticket was redeemed before or revoked.
+func (e *Enrolment) Verify(f *Federation) error {
+	if err := e.Ticket.Verify(f); err != nil {
+		return err
+	}
+	if err := e.check(f); err != nil {
+		return err
+	}
+	if !e.Ticket.Key.Verify(e.signed("redemption"), e.Redemption) {
+		return fmt.Errorf("%w: %s did not redeem the ticket of the %s with the ticket's key", ErrSignature, e.Identity, e.Ticket.Place)
+	}
+	if !e.Identity.Verify(e.signed("possession"), e.Possession) {
+		return fmt.Errorf("%w: %s did not agree to be the %s", ErrSignature, e.Identity, e.Ticket.Place)
+	}
+	return nil
+}
+
+// check refuses keys of two uses: the operator's is not there in operation, and a
+// ticket's has been in other hands.
+func (e *Enrolment) check(f *Federation) error {
+	if e.Identity == f.Operator || e.Identity == e.Ticket.Key {
+		return fmt.Errorf("%w: %s", ErrIdentityUsed, e.Identity)
+	}
+	return e.Identity.check()
+}
+
+// signed returns the hash that one of the two signatures is over: the SHA-256 of the transcript of
+// the domain "fedsim/admission/redemption/v1" or "fedsim/admission/possession/v1" with the ticket's
+// hash and the identity.
+func (e *Enrolment) signed(what string) Hash {
+	ticket := e.Ticket.Hash()
+	return Hash(protocol.NewTranscript("fedsim/admission/" + what + "/v1").Bytes(ticket[:]).Bytes(e.Identity[:]).Sum())
+}
+
+// same says whether two valid enrolments mean the same: their signatures may be
+// spelt in several ways.
+func (e *Enrolment) same(o *Enrolment) bool {
+	return e == o || e.Ticket.same(&o.Ticket) && e.Identity == o.Identity
+}
+
+// Reasons for a refusal. Errors wrap one of these and say whom or what it is about.
+var (
+	// ErrMalformed: a text or a value is not well-formed.
+	ErrMalformed = errors.New("admission: malformed")
+	// ErrSignature: a signature is missing, wrong, or by another key than required.
+	ErrSignature = errors.New("admission: a signature does not verify")
+	// ErrFederation: something belongs to another federation.
+	ErrFederation = errors.New("admission: this is of another federation")
+	// ErrExpired: an invitation came too late.
+	ErrExpired = errors.New("admission: the invitation has expired; ask the operator for another")
+	// ErrRedeemed: another party has redeemed the same invitation before.
+	ErrRedeemed = errors.New("admission: the invitation has been used by another party; if that was not you, another person has it: ask the operator to revoke it and to invite you again")
+	// ErrHeld: the place is taken by a party with another invitation.
+	ErrHeld = errors.New("admission: the place is held; the operator must revoke its holder before another party can take it")
+	// ErrIdentityUsed: an identity may be used for one place only.
+	ErrIdentityUsed = errors.New("admission: this key has another use in the federation already; make a new one for this place")
+	// ErrRevoked: the operator has revoked an invitation or an identity.
+	ErrRevoked = errors.New("admission: the operator has revoked this")
+	// ErrOutdated: the revocations are older than those already known.
+	ErrOutdated = errors.New("admission: newer revocations than these are known")
+	// ErrForgotten: something that was there before is missing although nothing revoked
+	// it.
+	ErrForgotten = errors.New("admission: what stood before must stand until the operator revokes it")
+	// ErrPinned: a party's key differs from the key that the invitation names.
+	ErrPinned = errors.New("admission: this is not the key that the invitation names; ask the operator which one is right")
+	// ErrNotEnrolled: a party is not on a list.
+	ErrNotEnrolled = errors.New("admission: not on the enrolment list")
+	// ErrExposed: other users of the machine can read the file of a secret.
+	ErrExposed = errors.New("admission: others can read this secret")
+)

@@ -2,13 +2,25 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/multiformats/go-multiaddr"
 	"golang.org/x/time/rate"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // turnedAway returns a function that logs peers that are neither enrolled nor invited. Strangers may be
@@ -91,4 +103,220 @@ func (a *Aggregator) supplant(old, c *conn) {
 	}
 	line.Msg("another process has registered as this party, whose older process was still connected. If its machine did not just fail, " +
 		"two machines run copies of one state: tell the owner to stop one")
+}
+
+// File is a file of an aggregator's state beside its registry, as CheckState found it.
+type File struct {
+	Name string
+	Says string // what is in it
+	Err  error  // why it is not what the aggregator wrote; nil: it is
+}
+
+// StateFiles are the files that an aggregator may have in its state beside its registry.
+var StateFiles = []string{headsFile, endFile, runningFile, excludedFile}
+
+// CheckState reads the files of an aggregator's state beside its registry, and changes nothing. A file
+// that is missing is left out: the aggregator can do without each.
+func CheckState(state string, f *admission.Federation, list *admission.List) []File {
+	var out []File
+	for _, c := range []struct {
+		name string
+		read func(path string) (string, error)
+	}{
+		{headsFile, func(path string) (string, error) {
+			heads, err := store.ReadHeads(path)
+			return fmt.Sprintf("latest heads of %d ledgers, each signed by its client", len(heads)), err
+		}},
+		{endFile, func(path string) (string, error) {
+			e, err := openEnd(path, f, list)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("end of session %s with a model of %d bytes, signed by the server", sessionName(e.descriptor.Terms.Session), len(e.final.Model)), nil
+		}},
+		{runningFile, func(path string) (string, error) {
+			text, err := os.ReadFile(path)
+			return "session " + strings.TrimSpace(string(text)) + " has begun and not ended", err
+		}},
+		{excludedFile, func(path string) (string, error) {
+			var kept exclusions
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = json.Unmarshal(text, &kept)
+			}
+			return fmt.Sprintf("%d clients are excluded from session %s", len(kept.List), sessionName(kept.Session)), err
+		}},
+	} {
+		says, err := c.read(filepath.Join(state, c.name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		out = append(out, File{c.name, says, err})
+	}
+	return out
+}
+
+// decline notes a client's answer to a session: a kind of reason, or "" if the client takes part. The server
+// is told at its next registration, which follows at once when no round can come about any more. The caller
+// holds the aggregator's mu.
+func (a *Aggregator) decline(s *hubSession, id protocol.ClientID, kind session.Decline) {
+	if kind == "" {
+		delete(s.declined, id)
+		return
+	}
+	if s.declined == nil {
+		s.declined = make(map[protocol.ClientID]session.Decline)
+	}
+	s.declined[id] = kind.Known()
+	a.cfg.Log.Warn().Stringer("client", admission.ClientPlace(id)).Str("reason", string(kind.Known())).Msg("a client declines the session")
+	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: protocol.ClientParty(id), Err: errors.New(string(kind.Known()))})
+	a.hopeless(s)
+}
+
+// hopeless has the server register again, once, if so many clients decline that no round can come about. The
+// caller holds mu.
+func (a *Aggregator) hopeless(s *hubSession) {
+	if s.hopeless || s.final != nil || a.declinedIn(s).Impossible(s.terms.Cohort) == nil {
+		return
+	}
+	s.hopeless = true
+	a.busy.Go(func() { s.driver.Give(s.ctx, protocol.Alone{}) }) // beside, since the driver may wait for mu
+	if c := a.conns[admission.ServerPlace]; c != nil && c.in == s && s.asked == nil {
+		c.close()
+	}
+}
+
+// declinedIn counts the clients that decline a session. The caller holds mu.
+func (a *Aggregator) declinedIn(s *hubSession) session.Declined {
+	out := make(session.Declined)
+	for _, kind := range s.declined {
+		out[kind]++
+	}
+	for c, behind := range s.behind {
+		if a.conns[c.place] == c {
+			for kind, n := range behind {
+				out[kind] += n
+			}
+		}
+	}
+	return out
+}
+
+// stands returns the reason if the session cannot continue. The caller holds mu.
+func (a *Aggregator) stands(s *hubSession) error {
+	if s == nil || s.final != nil {
+		return nil
+	}
+	return a.declinedIn(s).Impossible(s.terms.Cohort)
+}
+
+// endFile is the file in the aggregator's state with the end of its last session. A client that was
+// away then finds the final model. It does so even if the server's process has ended and the
+// aggregator was started again. The server has signed everything in the file.
+const endFile = "ended.json"
+
+type ending struct {
+	Descriptor json.RawMessage `json:"descriptor"`
+	Signature  []byte          `json:"signature"`
+	Model      []byte          `json:"model"`
+	Final      []byte          `json:"final"` // the signature of the model
+}
+
+func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
+
+// keepFinal keeps the end of a session, durably when it returns.
+func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
+	frames, err := wire.AppendFrames(nil, f)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s != a.session {
+		return nil // another one has begun
+	}
+	if err = atomicfile.Write(a.endPath(), text, 0o600); err != nil {
+		return err
+	}
+	s.final = frames
+	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Round: uint64(s.terms.Steps.Rounds()), Party: protocol.Party{Role: protocol.Aggregator}})
+	a.tellRelays(s)
+	return a.keepRunning("")
+}
+
+// forget lets the end of a session go when another one begins.
+func (a *Aggregator) forget() error {
+	if err := os.Remove(a.endPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// loadEnd goes back to the end of the last session after a restart. An unusable file is no reason
+// not to start: the server, started again, ends the session once more.
+func (a *Aggregator) loadEnd() {
+	s, err := a.readEnd()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		a.cfg.Log.Warn().Err(err).Msg("the end of the last session is not shown to clients")
+	default:
+		a.session = s
+		a.cfg.Observer.Session(s.terms.Session)
+		a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Round: uint64(s.terms.Steps.Rounds()), Party: protocol.Party{Role: protocol.Aggregator}})
+		a.cfg.Log.Info().Hex("session", s.terms.Session[:]).Msg("the last session has ended; its model is there for clients that were away")
+	}
+}
+
+func (a *Aggregator) readEnd() (*hubSession, error) {
+	list := a.cfg.Registry.List()
+	e, err := openEnd(a.endPath(), a.cfg.Registry.Federation(), list)
+	if err != nil {
+		return nil, err
+	}
+	frames, err := wire.AppendFrames(nil, e.final)
+	if err != nil {
+		return nil, err
+	}
+	s := a.lead(e.signed, e.descriptor, e.server, list)
+	s.closeAcceptance()
+	s.final = frames
+	return s, nil
+}
+
+// openedEnd is the end of a session, verified.
+type openedEnd struct {
+	signed     *session.Signed
+	descriptor *session.Descriptor
+	server     admission.PublicKey
+	final      *protocol.Final
+}
+
+// openEnd reads the end of a session, and verifies the server's signatures.
+func openEnd(path string, f *admission.Federation, list *admission.List) (*openedEnd, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	e := new(ending)
+	if err = json.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	server, ok := list.Holder(admission.ServerPlace)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: no party on the list is the server", path, session.ErrSession)
+	}
+	out := &openedEnd{signed: &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}, server: server,
+		final: &protocol.Final{Model: e.Model, Signature: e.Final}}
+	if out.descriptor, err = out.signed.Verify(f, server); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err = protocol.VerifyFinal(server.Ed25519(), out.descriptor.Terms.Session, out.final); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return out, nil
 }

@@ -1,12 +1,19 @@
 package peer
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
+	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -198,4 +205,109 @@ func ParseContacts(addresses []string) ([]admission.Contact, error) {
 		}
 	}
 	return out, nil
+}
+
+// ID is the name of a peer, which its identity key determines.
+type ID = peer.ID
+
+// IDOf is the libp2p peer ID of an identity key.
+func IDOf(public ed25519.PublicKey) (peer.ID, error) {
+	k, err := crypto.UnmarshalEd25519PublicKey(public)
+	if err != nil {
+		return "", fmt.Errorf("node: %w", err)
+	}
+	return peer.IDFromPublicKey(k)
+}
+
+// KeyOf is the identity key that a peer's name stands for.
+func KeyOf(id peer.ID) (admission.PublicKey, error) {
+	k, err := id.ExtractPublicKey()
+	if err != nil {
+		return admission.PublicKey{}, fmt.Errorf("node: %w", err)
+	}
+	raw, err := k.Raw()
+	if err != nil {
+		return admission.PublicKey{}, fmt.Errorf("node: %w", err)
+	}
+	return admission.NewPublicKey(raw)
+}
+
+// ParseAddress reads a multiaddress such as /ip4/192.0.2.1/tcp/7946. The error of an address in another form, such as
+// 192.0.2.1:7946, has the address in this form.
+func ParseAddress(text string) (multiaddr.Multiaddr, error) {
+	a, err := multiaddr.NewMultiaddr(text)
+	if err == nil {
+		return a, nil
+	}
+	if strings.HasPrefix(text, "/") {
+		return nil, err // which says what part is wrong
+	}
+	return nil, fmt.Errorf("%q is no multiaddress; write %s", text, meant(text))
+}
+
+// meant returns the multiaddress that a text such as HOST:PORT or http://HOST:PORT may mean.
+func meant(text string) string {
+	if _, after, found := strings.Cut(text, "://"); found {
+		text = strings.TrimRight(after, "/")
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || port == "" {
+		return "it like /ip4/192.0.2.1/tcp/7946 or /dns4/agg.example.org/tcp/7946"
+	}
+	kind := "dns4"
+	switch ip, err := netip.ParseAddr(host); {
+	case host == "":
+		kind, host = "ip4", "0.0.0.0"
+	case err == nil && ip.Is4():
+		kind = "ip4"
+	case err == nil:
+		kind = "ip6"
+	}
+	return fmt.Sprintf("/%s/%s/tcp/%s", kind, host, port)
+}
+
+// AllowList lets peers connect that an allowing function names. It is asked once the
+// transport has proved who the peer is: before that there is nothing to judge by.
+type AllowList struct {
+	Allow func(peer.ID) bool
+	// TurnedAway, if set, hears of each connection of a peer that is not allowed.
+	TurnedAway func(network.Conn)
+	// NoRoom, if set, hears of each connection for which there is no room.
+	NoRoom func(from multiaddr.Multiaddr, err error)
+}
+
+// refused reports a connection for which there is no room.
+func (g *AllowList) refused(from multiaddr.Multiaddr, err error) {
+	if g.NoRoom != nil {
+		g.NoRoom(from, err)
+	}
+}
+
+// only is the gate that lets some peers pass.
+func only(peers ...peer.ID) *AllowList {
+	return &AllowList{Allow: func(p peer.ID) bool { return slices.Contains(peers, p) }}
+}
+
+func (g *AllowList) InterceptPeerDial(p peer.ID) bool { return g.Allow(p) }
+
+func (g *AllowList) InterceptAddrDial(p peer.ID, _ multiaddr.Multiaddr) bool { return g.Allow(p) }
+
+// InterceptAccept lets every connection begin: the peer is not known before the handshake.
+func (g *AllowList) InterceptAccept(network.ConnMultiaddrs) bool { return true }
+
+// InterceptSecured implements connmgr.ConnectionGater. A peer that is not allowed hears so from
+// InterceptUpgraded: until then its connection counts as unknown (pendingConn.SetPeer).
+func (g *AllowList) InterceptSecured(d network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
+	return d == network.DirInbound || g.Allow(p)
+}
+
+// InterceptUpgraded cuts a connection if the peer is not allowed in.
+func (g *AllowList) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason) {
+	if g.Allow(c.RemotePeer()) {
+		return true, 0
+	}
+	if g.TurnedAway != nil {
+		g.TurnedAway(c)
+	}
+	return false, 0
 }

@@ -2,8 +2,13 @@ package session
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -157,3 +162,185 @@ func (w *workshop) add(jobs []task) {
 
 // wait returns when the piece of work at hand is done, after the context's end.
 func (w *workshop) wait() { <-w.done }
+
+// levels of the events of roles: what an operator must see, and what happens all
+// the time.
+func level(k protocol.EventKind) zerolog.Level {
+	switch k {
+	case protocol.WorkFailed, protocol.InputUnusable:
+		return zerolog.ErrorLevel
+	case protocol.RoundAborted, protocol.RoundHeld, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded, protocol.ClientSilent:
+		return zerolog.WarnLevel
+	case protocol.MessageIgnored, protocol.StageClosed:
+		return zerolog.DebugLevel
+	default:
+		return zerolog.InfoLevel
+	}
+}
+
+// logEvents writes what roles report: kind, round, party and stage, and why.
+// No event carries a rating, a vector or a secret.
+func logEvents(log *zerolog.Logger, events []protocol.Event) {
+	for _, e := range events {
+		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("round", e.Round).Stringer("party", e.Party)
+		switch e.Kind {
+		case protocol.ClientLost, protocol.MessageIgnored, protocol.StageClosed:
+			line = line.Stringer("stage", e.Stage)
+		default: // of no stage
+		}
+		line.Err(e.Err).Send()
+	}
+}
+
+// The rules of admission that a peer can break.
+var (
+	// ErrNotEnrolled: the peer is not on the enrolment list, or was revoked.
+	ErrNotEnrolled = errors.New("node: not enrolled in this federation")
+	// ErrRole: the peer registered for a role it is not enrolled for.
+	ErrRole = errors.New("node: enrolled for another role")
+	// ErrProtocol: this peer may not use this protocol.
+	ErrProtocol = errors.New("node: not for this peer")
+	// ErrRefused: the aggregator refuses a message, and says why. The party may ask again, unless
+	// the aggregator says that this would not help.
+	ErrRefused = errors.New("node: the aggregator refuses")
+	// ErrSession: the session's description is not valid.
+	ErrSession = errors.New("node: the description of the session does not hold")
+)
+
+// Notice is a control message, or why there are no more.
+type Notice struct {
+	Message *Message
+	Err     error
+}
+
+// Notices hears notices until the notice after which messages follow.
+func Notices(ctx context.Context, st network.Stream, most int) <-chan Notice {
+	out := make(chan Notice)
+	go func() {
+		for {
+			m, err := Hear(st, most)
+			select {
+			case out <- Notice{m, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil || m.Ready != nil {
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func Next(ctx context.Context, notices <-chan Notice) (*Message, error) {
+	select {
+	case s := <-notices:
+		return s.Message, s.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Observer receives what happens in a process, for the people who run it. Its methods are
+// called from several goroutines and should return quickly, since the caller waits.
+type Observer interface {
+	// Session is called with the session that the process begins to lead or takes part
+	// in.
+	Session(protocol.SessionID)
+	// Registered is called with the change in the number of registered peers: at an
+	// aggregator, its clients; at a client or the server, itself with the aggregator.
+	Registered(change int)
+	// Waits is called with what keeps the process from its work, such as a connection or clients that are missing;
+	// "": nothing does.
+	Waits(what string)
+	// ClockAhead is called with how far the machine's clock is ahead of the aggregator's, to half a minute.
+	ClockAhead(by time.Duration)
+	// Event is called with what a role reports.
+	Event(protocol.Event)
+}
+
+type unobserved struct{}
+
+func (unobserved) Session(protocol.SessionID) {}
+func (unobserved) Registered(int)             {}
+func (unobserved) Waits(string)               {}
+func (unobserved) ClockAhead(time.Duration)   {}
+func (unobserved) Event(protocol.Event)       {}
+
+// Observing returns the observer, or for nil an observer that hears nothing.
+func Observing(o Observer) Observer {
+	if o == nil {
+		return unobserved{}
+	}
+	return o
+}
+
+// Report logs and hands on what a role reports.
+func Report(log *zerolog.Logger, o Observer, events []protocol.Event) {
+	logEvents(log, events)
+	for _, e := range events {
+		o.Event(e)
+	}
+}
+
+// ClockApart is the difference of clocks from which on both sides warn.
+const ClockApart = time.Minute
+
+// Ahead says how far a clock is ahead of another clock, or behind it.
+func Ahead(by time.Duration, other string) string {
+	way := "ahead of"
+	if by < 0 {
+		way = "behind"
+	}
+	return fmt.Sprintf("%v %s %s", by.Abs().Round(time.Second), way, other)
+}
+
+// drainLimit is the time for which a role that is told to stop stays for a round that clients pay for. It is below the ten
+// seconds after which a container's manager ends a process.
+const drainLimit = 8 * time.Second
+
+// Paid says whether a round is under way that clients have paid for, or will before it can be given up. The zero value is ready for
+// use.
+type Paid struct {
+	mu   sync.Mutex
+	over chan struct{} // closed when the round is over; nil: there is none
+}
+
+// Set notes whether such a round is under way.
+func (p *Paid) Set(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on && p.over == nil:
+		p.over = make(chan struct{})
+	case !on && p.over != nil:
+		close(p.over)
+		p.over = nil
+	}
+}
+
+// Await returns when no such round is under way, or after drainLimit.
+func (p *Paid) Await() {
+	p.mu.Lock()
+	over := p.over
+	p.mu.Unlock()
+	if over == nil {
+		return
+	}
+	late := time.NewTimer(drainLimit)
+	defer late.Stop()
+	select {
+	case <-over:
+	case <-late.C:
+	}
+}
+
+// Outlive returns a context that ends when drain has returned, which is called when ctx ends. The caller calls stop in the end.
+func Outlive(ctx context.Context, drain func()) (longer context.Context, stop func()) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() {
+		drain()
+		cancel(context.Cause(ctx))
+	})
+	return longer, func() { unhook(); cancel(nil) }
+}

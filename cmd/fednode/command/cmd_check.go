@@ -2,10 +2,17 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/check"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // checkCmd is fednode check. It changes nothing, and may run beside the party's process.
@@ -34,4 +41,54 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		err = fmt.Errorf("%s: %d of %d findings are wrong", c.State, x.Wrong, len(x.Findings))
 	}
 	return err
+}
+
+// enrolledCmd is fednode enrolled. It reads files alone and changes nothing.
+type enrolledCmd struct {
+	State      string `required:"" placeholder:"DIR" help:"The state of a server or an aggregator, which have all parties, or of a client, which has itself. No process may be running on it."`
+	Federation string `placeholder:"FILE" help:"Of an aggregator: the federation, as the operator wrote it last."`
+}
+
+// Run prints the list. Nothing in it is secret, and each reader verifies it.
+func (c *enrolledCmd) Run(s streams) error {
+	list, err := c.list()
+	if errors.Is(err, store.ErrLocked) {
+		return cli.Misusef("--state %s: its process is running; stop it first", c.State)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := list.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(append(text, '\n'))
+	return err
+}
+
+func (c *enrolledCmd) list() (*admission.List, error) {
+	m, err := admission.ReadFile(filepath.Join(c.State, party.MembershipFile), admission.ParseMembership)
+	switch {
+	case err == nil:
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case c.Federation == "":
+		return nil, cli.Misusef("--state %s: it does not belong to a server or a client that has enrolled; an aggregator's needs --federation", c.State)
+	}
+	var f *admission.Federation
+	if m != nil {
+		f = &m.Federation
+	} else if f, err = admission.ReadFile(c.Federation, admission.ParseFederation); err != nil {
+		return nil, err
+	}
+	r, err := party.ReadRegistry(filepath.Join(c.State, party.RegistryFile), f)
+	if err != nil {
+		return nil, err
+	}
+	list := r.List()
+	// A client keeps no signatures of others. A server that has not been shown a list knows itself alone.
+	if m != nil && (m.Enrolment.Ticket.Place.Role == protocol.Client || len(list.Enrolments) == 0) {
+		list.Enrolments = []admission.Enrolment{m.Enrolment}
+	}
+	return list, list.Verify(f.Operator)
 }

@@ -280,3 +280,107 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 	_, err = fmt.Fprintf(s.out, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
 	return err
 }
+
+type keygenCmd struct {
+	File   string `arg:"" help:"Where the key is kept, readable by its owner only. It is never overwritten."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+func (c *keygenCmd) Run(s streams) error {
+	key, err := admission.GenerateKey(entropy.System())
+	if err != nil {
+		return err
+	}
+	id, err := peer.IDOf(key.Public().Ed25519())
+	if err != nil {
+		return err
+	}
+	if err = admission.WriteKey(c.File, key); err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, map[string]string{"public": key.Public().String(), "peer": id.String()})
+	}
+	_, err = fmt.Fprintf(s.out, "public  %s\npeer    %s\n", key.Public(), id)
+	return err
+}
+
+func invitationFile(p admission.Place) string {
+	return strings.ReplaceAll(p.String(), " ", "-") + ".json"
+}
+
+func readTickets(path string, f *admission.Federation) ([]admission.Ticket, error) {
+	return admission.ReadFile(path, func(text []byte) ([]admission.Ticket, error) { return hub.ParseTickets(text, f) })
+}
+
+func readRevocations(path string, f *admission.Federation) (*admission.Revocations, error) {
+	return admission.ReadFile(path, func(text []byte) (*admission.Revocations, error) {
+		r, err := admission.ParseRevocations(text)
+		if err != nil {
+			return nil, err
+		}
+		return r, r.Verify(f)
+	})
+}
+
+func parsePlaces(flag string, texts []string) ([]admission.Place, error) {
+	var places []admission.Place
+	for _, text := range texts {
+		p, err := admission.ParsePlace(text)
+		if err != nil {
+			return nil, cli.Misusef("%s: %w", flag, err)
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+// grow signs another epoch of the federation, and invites to the places that are new. The federation
+// is written before the invitations: what is invited to is always there.
+func (o *operator) grow(c *inviteCmd, offer admission.Offer, s streams) error {
+	places, err := parsePlaces("--remove", c.Remove)
+	if err != nil {
+		return err
+	}
+	var gone []protocol.ClientID
+	for _, p := range places {
+		if p.Role != protocol.Client || int64(p.Client) >= int64(o.federation.Places()) {
+			return cli.Misusef("--remove %s: a client's place is needed, from client 0 to client %d", p, o.federation.Places()-1)
+		}
+		gone = append(gone, p.Client)
+	}
+	first := o.federation.Places()
+	next, err := o.federation.Grow(o.key, c.Add, gone, time.Now())
+	if err != nil {
+		return cli.Misusef("%w", err)
+	}
+	text, err := next.Encode()
+	if err != nil {
+		return err
+	}
+	if err = admission.WriteFile(c.Federation, text); err != nil {
+		return err
+	}
+	o.federation = next
+	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return next.Gone(t.Place) })
+	for _, p := range places { // an invitation that was not used is void
+		if err = os.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if c.Format != "json" {
+		if _, err = fmt.Fprintf(s.out, "epoch %d  %d places, %d given up  %s\n", len(next.Epochs), next.Places(), len(next.Retired()), c.Federation); err != nil {
+			return err
+		}
+	}
+	if c.Add > 0 {
+		for id := first; id < next.Places(); id++ {
+			c.Place = append(c.Place, admission.ClientPlace(protocol.ClientID(id)).String())
+		}
+		return o.invite(c, offer, s)
+	}
+	if err = o.keep(c.Out); err != nil || c.Format != "json" {
+		return err
+	}
+	return cli.PrintJSON(s.out, map[string]any{"epoch": len(next.Epochs), "places": next.Places(), "removed": c.Remove, "file": c.Federation})
+}

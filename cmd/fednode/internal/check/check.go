@@ -2,17 +2,23 @@
 package check
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -266,4 +272,83 @@ func (x *Report) strangers() {
 		}
 		x.add(Wrong, name, "it does not belong to this state", "move it elsewhere")
 	}
+}
+
+// Network dials the aggregator once as each party of the state, and adds whether it answers, knows the party and speaks this version of
+// the protocol. It registers nothing, so a process of the party continues.
+func (x *Report) Network(ctx context.Context) error {
+	dirs, err := partiesIn(x.State)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		x.under = strings.TrimPrefix(strings.TrimPrefix(dir, x.State), string(filepath.Separator))
+		m, err := admission.ReadFile(filepath.Join(dir, party.MembershipFile), admission.ParseMembership)
+		var key admission.PrivateKey
+		if err == nil {
+			key, err = admission.ReadKey(filepath.Join(dir, party.IdentityFile))
+		}
+		var l *peer.Conn
+		if err == nil {
+			l, err = peer.NewConn(key, []admission.Contact{m.Contact}, peer.ProtocolID, zerolog.Nop())
+		}
+		if err == nil {
+			err = l.Try(ctx)
+		}
+		if err != nil {
+			x.add(Wrong, party.MembershipFile, "no connection to the aggregator: "+err.Error(), "see to the address, the port and this machine's network; --aggregator gives another address")
+			continue
+		}
+		x.add(Fine, party.MembershipFile, fmt.Sprintf("the aggregator answers at %s, knows this party and speaks %s", strings.Join(m.Contact.Addresses, ", "), peer.ProtocolID), "")
+	}
+	return nil
+}
+
+// shown returns the findings for people: of several clients, a line for each in which all is in order.
+func (x *Report) shown() []finding {
+	bad := make(map[string]bool)
+	for _, f := range x.Findings {
+		bad[f.client()] = bad[f.client()] || f.Is != Fine
+	}
+	var out []finding
+	for _, f := range x.Findings {
+		who := f.client()
+		switch {
+		case x.under == "" || bad[who]:
+			out = append(out, f)
+		case len(out) == 0 || out[len(out)-1].File != who:
+			out = append(out, finding{Is: Fine, File: who, Says: "all is well"})
+		}
+	}
+	return out
+}
+
+func (f *finding) client() string {
+	who, _, _ := strings.Cut(filepath.ToSlash(f.File), "/")
+	return who
+}
+
+// Print writes the findings as a table, what mends a finding on the next line.
+func (x *Report) Print(w io.Writer) error {
+	shown, wide := x.shown(), 0
+	for _, f := range shown {
+		wide = max(wide, len(f.File))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "state of the %s\n", cmp.Or(x.Place, "party"))
+	for _, f := range shown {
+		fmt.Fprintf(&b, "%-5s  %-*s  %s\n", f.Is, wide, f.File, f.Says)
+		if f.Do != "" {
+			fmt.Fprintf(&b, "%-5s  %-*s  -> %s\n", "", wide, "", f.Do)
+		}
+	}
+	switch {
+	case x.Wrong > 0:
+	case x.Busy > 0:
+		fmt.Fprintf(&b, "nothing wrong was found; %d files are in use and were not read\n", x.Busy)
+	default:
+		b.WriteString("all is well\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -2,20 +2,32 @@ package party
 
 import (
 	"bytes"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/results"
 )
 
 // Values of --again, for the experiment of the session that has ended.
@@ -159,4 +171,193 @@ func whole(dir, ended string) error {
 		}
 	}
 	return cli.Misusef("--again end: the checkpoint of the session %s is in %s already, since another one was about to begin", ended, filepath.Join(dir, PastFolder, ended))
+}
+
+// PublicFile holds the public part of a server's session, in its state.
+const PublicFile = "public.json"
+
+// ReadPublic reads the public part of the session of a folder.
+func ReadPublic(dir string) (*agreement.Public, error) {
+	p, _, err := decodePublic(dir)
+	return p, err
+}
+
+func decodePublic(dir string) (*agreement.Public, []byte, error) {
+	path := filepath.Join(dir, PublicFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := agreement.Decode(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, text, nil
+}
+
+// OpenPublic opens the experiment of the session of a folder.
+func OpenPublic(dir string) (*experiment.Experiment, error) {
+	p, err := ReadPublic(dir)
+	if err != nil {
+		return nil, err
+	}
+	return agreement.Open(p)
+}
+
+// statement is an encoding of the public part, setting by setting.
+type statement struct {
+	Config map[string]string `json:"config"`
+	Facts  json.RawMessage   `json:"facts"`
+}
+
+// otherIn names the settings that are others in b, in order.
+func (a statement) otherIn(b statement) []string {
+	var list []string
+	for key, value := range a.Config {
+		if b.Config[key] != value {
+			list = append(list, key)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (a statement) otherFacts(b statement) (facts, start bool) {
+	var x, y map[string]json.RawMessage
+	if errors.Join(json.Unmarshal(a.Facts, &x), json.Unmarshal(b.Facts, &y)) != nil {
+		return true, false
+	}
+	start = !bytes.Equal(x["start"], y["start"])
+	delete(x, "start")
+	delete(y, "start")
+	return !maps.EqualFunc(x, y, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), start
+}
+
+// differences names what two encodings of what is public differ in.
+func differences(a, b []byte) string {
+	var x, y statement
+	if errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)) != nil {
+		return "its form"
+	}
+	list := x.otherIn(y)
+	facts, start := x.otherFacts(y)
+	if facts {
+		list = append(list, "the items or users")
+	}
+	if start {
+		list = append(list, algorithm.StartFrom.Name)
+	}
+	if len(list) == 0 {
+		list = append(list, "values that this version derives")
+	}
+	return strings.Join(list, ", ")
+}
+
+// OtherSettings names the settings in which two sessions differ, in order.
+func OtherSettings(a, b *agreement.Public) ([]string, error) {
+	var of [2]statement
+	for k, p := range []*agreement.Public{a, b} {
+		text, err := p.Encode()
+		if err == nil {
+			err = json.Unmarshal(text, &of[k])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return of[0].otherIn(of[1]), nil
+}
+
+// A client's result of a session is in the session's folder (see pastFolder), with a file that names the
+// session. The link resultFolder in the state leads to the last result, and is replaced in one step.
+const (
+	ResultFolder  = "result"
+	ResultSession = "session.json"
+)
+
+// KeepResult writes a party's result of a session into its own state: the embeddings that it alone has,
+// and the final model and the experiment. With these fednode recommend predicts. The result is
+// there as a whole when keep returns, also after a power failure, and beside the results of earlier
+// sessions. Programs that read the link meanwhile find one result or the other.
+func KeepResult(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
+	is := hex.EncodeToString(session[:])
+	of := filepath.Join(state, PastFolder, is)
+	if err := os.MkdirAll(of, 0o700); err != nil {
+		return err
+	}
+	dir := filepath.Join(of, ResultFolder)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) { // else it is of the same session, which was taken once more
+		begun := dir + ".tmp"
+		if err = fillResult(begun, p, public, is); err == nil {
+			err = atomicfile.Folder(begun, dir)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(begun))
+		}
+	}
+	if err := errors.Join(atomicfile.Sync(of), atomicfile.Sync(filepath.Dir(of)), atomicfile.Sync(state)); err != nil {
+		return err
+	}
+	if err := showResult(state, is); err != nil {
+		return err
+	}
+	log.Info().Str("result", filepath.Join(state, ResultFolder)).Msg("the session has ended")
+	return nil
+}
+
+// showResult has the result of a session be the last. A system that does not let this process make links
+// gets a copy, which is missing for a moment whenever there is a newer result.
+func showResult(state, session string) error {
+	last := filepath.Join(state, ResultFolder)
+	if info, err := os.Lstat(last); err == nil && info.IsDir() {
+		if err = clearResult(state); err != nil {
+			return err
+		}
+	}
+	err := linkTo(state, ResultFolder, filepath.Join(PastFolder, session, ResultFolder))
+	if err == nil || runtime.GOOS != "windows" {
+		return err
+	}
+	return os.CopyFS(last, os.DirFS(filepath.Join(state, PastFolder, session, ResultFolder)))
+}
+
+// clearResult removes a result that is a copy. A result that is no copy is kept in the folder of its session.
+func clearResult(state string) error {
+	last := filepath.Join(state, ResultFolder)
+	of, err := SessionIn(filepath.Join(last, ResultSession))
+	if err != nil {
+		return err
+	}
+	kept := filepath.Join(state, PastFolder, of, ResultFolder)
+	if _, err = os.Lstat(kept); err == nil {
+		return os.RemoveAll(last)
+	}
+	if err = os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Rename(last, kept)
+}
+
+// fillResult makes the folder of a session's result anew, and returns once all in it would
+// survive a power failure.
+func fillResult(dir string, p *experiment.Party, public []byte, session string) error {
+	if err := os.RemoveAll(dir); err != nil { // of a process that was killed
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	shared, err := p.Shared()
+	if err != nil {
+		return err
+	}
+	for _, x := range append(p.Result(), shared...) {
+		if err := results.WriteEmbeddings(dir, x); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, PublicFile), public, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, ResultSession), Mark(session), 0o600)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
@@ -154,4 +155,36 @@ func WriteRecord(dir string, e *experiment.Experiment, s *algorithm.Start) (*res
 		return nil, err
 	}
 	return results.Together(s)
+}
+
+// SetCurrent has the link current of a state lead to the model of a session, in one step and durably.
+func SetCurrent(dir, session string) error {
+	return linkTo(dir, CurrentLink, filepath.Join(PastFolder, session, ModelFolder))
+}
+
+// linkTo has a link of a state lead to a folder in the state, in one step and durably.
+func linkTo(dir, name, to string) error {
+	link := filepath.Join(dir, name)
+	draft := link + ".tmp"
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
+		return err
+	}
+	if err := os.Symlink(to, draft); err != nil {
+		return err
+	}
+	return atomicfile.Rename(draft, link)
+}
+
+// LockKey holds a key's file for this process, so that no second process of this machine uses the key. The lock ends with
+// the process, or with unlock.
+func LockKey(path string) (unlock func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = store.LockFile(f, false); errors.Is(err, store.ErrLocked) {
+		_ = f.Close() // only read
+		return nil, cli.Misusef("--key %s: another process on this machine runs with this key; stop it first", path)
+	}
+	return func() { _ = f.Close() }, nil // a file system without locks has none
 }
