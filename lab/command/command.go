@@ -7,9 +7,11 @@ import (
 	"errors"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/verb"
 	_ "github.com/fedsim/fedsim/lab" // the algorithms
 	"github.com/fedsim/fedsim/lab/verify"
+	"github.com/fedsim/fedsim/results"
 )
 
 func init() {
@@ -62,9 +64,9 @@ fedsim attack attribute --data ratings.csv --control
 		},
 		verb.Verb{
 			Name: "verify", Help: "Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run.",
-			Examples: `fedsim verify runs/a
-fedsim verify runs/a --again
+			Examples: `fedsim verify runs/a --again
 fedsim verify state-server/current --json
+fedsim verify state-server/current --again --owners shop-a.csv --owners shop-b.csv
 `,
 			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(verifyCmd) },
 		},
@@ -75,15 +77,23 @@ fedsim verify state-server/current --json
 
 // verifyCmd is fedsim verify: a stranger checks a folder.
 type verifyCmd struct {
-	Folder string `arg:"" name:"folder" help:"Folder of a finished run, or of a deployment's model."`
-	Again  bool   `help:"Repeat a simulation and compare its model bit for bit."`
-	JSON   bool   `name:"json" help:"Print an object."`
+	Folder      string   `arg:"" name:"folder" help:"Folder of a finished run, or of a deployment's model."`
+	Again       bool     `help:"Repeat the run and compare its model bit for bit. A deployment is repeated from --owners; with noise, its model is compared with --repetitions."`
+	Owners      []string `placeholder:"PATH" sep:"none" help:"File or folder with the ratings of a deployment's clients, as their owners have them. May be repeated: in the order of the places, if rounds ask clients in turns."`
+	Start       string   `placeholder:"FOLDER" help:"Folder of the model that a deployment's session starts from, if it starts from one."`
+	Repetitions int      `default:"19" help:"Repetitions of a deployment with noise. With 99 a model that lies outside of them all counts as forged."`
+	JSON        bool     `name:"json" help:"Print an object."`
 }
 
 // Run checks the folder. A forgery ends with exit code 1, and a folder of which something cannot be checked with 2.
 func (c *verifyCmd) Run(ctx context.Context, s verb.Streams) error {
+	if len(c.Owners) > 0 != (c.Again && results.IsDeployed(c.Folder)) {
+		return cli.Misusef("--owners: needed with --again of a deployment's folder, and of no other")
+	}
 	p := verb.NewProgress(s.Err)
-	r, err := verify.Folder(ctx, c.Folder, verify.Options{Again: c.Again, Progress: p, Loading: p.Loading(c.Folder)})
+	r, err := verify.Folder(ctx, c.Folder, verify.Options{
+		Again: c.Again, Owners: c.Owners, Start: c.Start, Repetitions: c.Repetitions, Progress: p, Loading: p.Loading(c.Folder),
+	})
 	p.Clear()
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ const (
 	OK        Verdict = "ok"
 	Forged    Verdict = "forged"    // it contradicts what was recorded
 	Unchecked Verdict = "unchecked" // the text says why, and what would check it
+	Differs   Verdict = "differs"   // a repetition of a deployment leaves another model; the text says where, and what explains it
 )
 
 // Check is one claim of the folder.
@@ -56,10 +57,16 @@ type Report struct {
 
 // Options say what to check beyond the folder itself.
 type Options struct {
-	// Again repeats a simulation and compares the model bit for bit.
-	Again    bool
-	Progress results.Progress
-	Loading  func(done, total int64) // hears how much of the data was read; may be nil
+	// Again repeats the run and compares the model: bit for bit, unless it has noise of a deployment.
+	Again bool
+	// Owners lists the files of a deployment's owners, or folders of them. A deployment is repeated from these.
+	Owners []string
+	// Start is the folder of the model that a deployment's session starts from.
+	Start string
+	// Repetitions is the number of repetitions of a deployment with noise.
+	Repetitions int
+	Progress    results.Progress
+	Loading     func(done, total int64) // hears how much of the data was read; may be nil
 }
 
 func (r *Report) add(v Verdict, subject, format string, args ...any) {
@@ -79,6 +86,9 @@ func (r *Report) Err() error {
 	}
 	if list := named(Forged); len(list) > 0 {
 		return fmt.Errorf("%s: forged: %s", r.Folder, strings.Join(list, ", "))
+	}
+	if list := named(Differs); len(list) > 0 {
+		return fmt.Errorf("%s: a repetition differs: %s", r.Folder, strings.Join(list, ", "))
 	}
 	if list := named(Unchecked); len(list) > 0 {
 		return cli.Misusef("%s: not everything can be checked: %s", r.Folder, strings.Join(list, ", "))
@@ -155,7 +165,13 @@ func Folder(ctx context.Context, dir string, o Options) (*Report, error) {
 	f.epsilon(r)
 	f.history(r)
 	if deployed {
-		f.agreed(r)
+		p := f.agreed(r)
+		switch {
+		case o.Again && p != nil:
+			return r, f.repeat(ctx, r, p, o)
+		case !o.Again:
+			r.Limits = append(r.Limits, "whether the model comes from the owners' ratings: --again --owners FILES repeats the session")
+		}
 		return r, nil
 	}
 	f.rounds(r)
@@ -297,11 +313,12 @@ func priced(s algorithm.PastSession) any {
 }
 
 // agreed derives the terms of a deployment again from what its parties agreed on, and the price of its rounds.
-func (f *folder) agreed(r *Report) {
+// It returns what they agreed on; nil if that cannot be read.
+func (f *folder) agreed(r *Report) *agreement.Public {
 	b, err := os.ReadFile(filepath.Join(f.dir, results.PublicFile))
 	if err != nil {
 		r.add(Unchecked, "agreement", "%v", err)
-		return
+		return nil
 	}
 	p, err := agreement.Decode(b)
 	var e *experiment.Experiment
@@ -310,7 +327,7 @@ func (f *folder) agreed(r *Report) {
 	}
 	if err != nil {
 		r.add(Forged, "agreement", "%s: %v", results.PublicFile, err)
-		return
+		return nil
 	}
 	session := hex.EncodeToString(p.Session[:])
 	if f.own.Session != session || f.summary.Session != session {
@@ -333,6 +350,7 @@ func (f *folder) agreed(r *Report) {
 	if text := f.compare(r, e, f.summary.Rounds); text != "" {
 		r.add(OK, "agreement", "bounds, noise and cohort of %s follow from its configuration; %s", results.PublicFile, text)
 	}
+	return p
 }
 
 // compare compares the recorded releases with the releases that an experiment plans for some rounds. It returns a sentence about what
