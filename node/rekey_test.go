@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,9 +16,8 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// A party that was revoked and is invited again is another one: the state with the
-// ledger stays with the identity that it was made for, and the new identity begins a new
-// state. The old one cannot be taken over, and is not changed.
+// A party that was revoked and is invited again has a new key in its old state: the ledger continues with every charge, and the old key
+// opens it no more. In another state the ledger begins anew, and the invitation is used.
 func TestLedgerStaysWithItsState(t *testing.T) {
 	faulty(t)
 	m := newMachines(t, "rounds=1")
@@ -27,11 +27,11 @@ func TestLedgerStaysWithItsState(t *testing.T) {
 	}
 	m.checkLedgers()
 	place := admission.ClientPlace(lastAlone)
-	old := filepath.Join(m.state(place), "ledger.db")
-	before, err := os.ReadFile(old)
-	m.must(err)
+	ledger := filepath.Join(m.state(place), "ledger.db")
 	membership, err := admission.ReadFile(filepath.Join(m.state(place), "membership.json"), admission.ParseMembership)
 	m.must(err)
+	first := membership.Enrolment.Identity
+	before := chargesIn(t, ledger, first)
 	v, err := admission.Revoke(m.operator, m.federation, nil, node.RevocationOf(&membership.Enrolment))
 	m.must(err)
 	text, err := v.Encode()
@@ -43,36 +43,31 @@ func TestLedgerStaysWithItsState(t *testing.T) {
 	start := func(state string) *process {
 		return m.start("client", "--max-epsilon", "inf", "--data", demo+"/ratings.csv", "--user", fmt.Sprint(lastAlone+1), "--invitation", m.path("again.json"), "--state", state)
 	}
-	refused := start(m.state(place))
-	<-refused.done
-	said, err := os.ReadFile(refused.log.Name())
-	m.must(err)
-	if refused.code != 2 || !strings.Contains(string(said), "give another --state") {
-		t.Errorf("with the state of the identity that was revoked: exit code %d\n%s", refused.code, said)
-	}
-	late := start(m.path("again")) // which gets the model, and stays for the next session
-	for {                          // a process on the clock: the folder appears once it is whole
-		if _, err = os.Stat(m.path("again", "result")); err == nil {
+	late := start(m.state(place)) // which stays for the next session
+	for {                         // a process on the clock
+		membership, err = admission.ReadFile(filepath.Join(m.state(place), "membership.json"), admission.ParseMembership)
+		m.must(err)
+		if membership.Enrolment.Identity != first {
 			break
 		}
 		select {
 		case <-late.done:
-			t.Fatalf("it ended without the model: exit code %d", late.code)
+			t.Fatalf("it ended before it had another key: exit code %d", late.code)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	late.kill() // its ledger is read
-	after, err := os.ReadFile(old)
-	m.must(err)
-	if string(after) != string(before) {
-		t.Error("the old ledger has changed")
+	if after := chargesIn(t, ledger, membership.Enrolment.Identity); len(after) == 0 || !reflect.DeepEqual(after, before) {
+		t.Errorf("the ledger has %v, after %v", after, before)
 	}
-	key, err := admission.ReadKey(m.path("again", "identity.json"))
-	m.must(err)
-	if list := chargesIn(t, m.path("again", "ledger.db"), key.Public()); len(list) != 0 {
-		t.Errorf("the new ledger begins with %v", list)
+	if _, err = store.OpenLedger(ledger, first); !errors.Is(err, store.ErrOwner) {
+		t.Errorf("the old key opened the ledger: %v", err)
 	}
-	if _, err = store.OpenLedger(old, key.Public()); !errors.Is(err, store.ErrOwner) {
-		t.Errorf("the new identity opened the old ledger: %v", err)
+	other := start(m.path("other"))
+	<-other.done
+	said, err := os.ReadFile(other.log.Name())
+	m.must(err)
+	if other.code == 0 || !strings.Contains(string(said), "used by another party") {
+		t.Errorf("in another state: exit code %d\n%s", other.code, said)
 	}
 }

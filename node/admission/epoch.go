@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,17 +13,19 @@ import (
 )
 
 // Epoch changes the places of a federation, signed by its operator: there are more of them, or some
-// are given up. Each epoch names its predecessor, so that all parties check one chain. Identities,
-// tickets and ledgers stay as they are.
+// are given up. Or it hands the federation over to another key of the operator. Each epoch names its predecessor, so that all parties
+// check one chain. Identities, tickets and ledgers stay as they are.
 type Epoch struct {
 	Number   uint32 `json:"number"`   // from 1
 	Previous Hash   `json:"previous"` // of the epoch before, or of the federation
 	Clients  int    `json:"clients"`  // places of clients from now on; never fewer than before
 	// Retired are the clients' places that were given up so far, ascending. Each epoch has all of its
 	// predecessor.
-	Retired   []protocol.ClientID `json:"retired,omitempty"`
-	Created   time.Time           `json:"created"` // UTC, whole seconds
-	Signature Signature           `json:"signature"`
+	Retired []protocol.ClientID `json:"retired,omitempty"`
+	Created time.Time           `json:"created"` // UTC, whole seconds
+	// Operator, if set, is the operator's key from now on. The earlier key signs this epoch, or the federation's recovery key.
+	Operator  PublicKey `json:"operator,omitzero"`
+	Signature Signature `json:"signature"`
 }
 
 // maxEpochs limits the epochs of a federation.
@@ -33,14 +36,61 @@ var ErrEpoch = errors.New("admission: the epochs of the federation do not follow
 
 // Hash is the SHA-256 of the transcript of the domain "fedsim/admission/epoch/v1" with number, the
 // hash before, places, the number of places given up, each of these, and creation in seconds since
-// 1970. The signature is over it.
+// 1970. An operator's new key follows if there is one. The signature is over it.
 func (e *Epoch) Hash() Hash {
 	t := protocol.NewTranscript("fedsim/admission/epoch/v1").Uint(uint64(e.Number)).Bytes(e.Previous[:]).Uint(uint64(e.Clients)).Uint(uint64(len(e.Retired)))
 	for _, id := range e.Retired {
 		t.Uint(uint64(id))
 	}
-	return t.Uint(uint64(e.Created.Unix())).Sum()
+	if t.Uint(uint64(e.Created.Unix())); !e.Operator.IsZero() {
+		t.Bytes(e.Operator[:])
+	}
+	return t.Sum()
 }
+
+// Signer is the operator's key in the latest epoch. It signs tickets and revocations. A federation stays known by the key that founded it.
+func (f *Federation) Signer() PublicKey {
+	for _, e := range slices.Backward(f.Epochs) {
+		if !e.Operator.IsZero() {
+			return e.Operator
+		}
+	}
+	return f.Operator
+}
+
+// operates says whether a key is, or was, the operator's.
+func (f *Federation) operates(k PublicKey) bool {
+	return k == f.Operator || k == f.Recovery || slices.ContainsFunc(f.Epochs, func(e Epoch) bool { return e.Operator == k })
+}
+
+// HandOver makes another key the operator's, in another epoch that the present key or the recovery key signs. It signs everything that holds
+// anew: the returned list has the federation, the revocations and all parties of a list of the federation. Nothing that the old key
+// signs is valid for a party that has taken over that list, so a thief of the old key invites and revokes no party any more.
+func (f *Federation) HandOver(signer, next PrivateKey, l *List, now time.Time) (*List, error) {
+	if l.Part != nil || l.Added {
+		return nil, fmt.Errorf("%w: the list is a part of one", ErrMalformed)
+	}
+	if err := errors.Join(f.own(l.Federation.Hash(), "list"), l.Verify(f.Operator), f.continues(&l.Federation)); err != nil {
+		return nil, err
+	}
+	if f.operates(next.Public()) {
+		return nil, fmt.Errorf("%w: %s is or was the operator's", ErrIdentityUsed, next.Public())
+	}
+	e := Epoch{Number: uint32(len(f.Epochs) + 1), Previous: f.Latest(), Clients: f.Places(), Retired: f.Retired(), Created: seconds(now), Operator: next.Public()}
+	e.Signature = signer.Sign(e.Hash())
+	out := &List{Federation: *f, Revocations: l.Revocations.clone(), Enrolments: slices.Clone(l.Enrolments)}
+	out.Federation.Epochs = append(slices.Clone(f.Epochs), e)
+	if out.Revocations != nil {
+		out.Revocations.Signature = next.Sign(out.Revocations.Hash())
+	}
+	for i := range out.Enrolments {
+		out.Enrolments[i].Ticket.Resign(next)
+	}
+	return out, out.Verify(f.Operator)
+}
+
+// Resign signs the ticket anew, by an operator's other key.
+func (t *Ticket) Resign(operator PrivateKey) { t.Signature = operator.Sign(t.Hash()) }
 
 // Places is the number of clients' places in the latest epoch, including places that were given up.
 func (f *Federation) Places() int {
@@ -79,8 +129,8 @@ func (f *Federation) Latest() Hash {
 
 // Grow returns the federation with another epoch: with more places, and with some given up.
 func (f *Federation) Grow(operator PrivateKey, more int, retire []protocol.ClientID, now time.Time) (*Federation, error) {
-	if operator.Public() != f.Operator {
-		return nil, fmt.Errorf("%w: the operator of %q is %s, not %s", ErrFederation, f.Name, f.Operator, operator.Public())
+	if err := f.signedBy(operator); err != nil {
+		return nil, err
 	}
 	for _, id := range retire {
 		if f.Gone(ClientPlace(id)) {
@@ -120,8 +170,14 @@ func (e *Epoch) follows(f *Federation) error {
 		return fmt.Errorf("%w: it is number %d, after another one", ErrEpoch, e.Number)
 	case e.Clients < f.Places() || e.Clients > MaxClients:
 		return fmt.Errorf("%w: %d places of clients, after %d; there can be up to %d, and none fewer", ErrEpoch, e.Clients, f.Places(), MaxClients)
-	case !f.Operator.Verify(e.Hash(), e.Signature):
-		return fmt.Errorf("%w: it is not signed by the operator %s", ErrSignature, f.Operator)
+	case f.Signer().Verify(e.Hash(), e.Signature): // the usual way
+	case e.Operator.IsZero() || f.Recovery.IsZero() || !f.Recovery.Verify(e.Hash(), e.Signature):
+		return fmt.Errorf("%w: it is not signed by the operator %s", ErrSignature, f.Signer())
+	}
+	if !e.Operator.IsZero() {
+		if err := e.Operator.check(); err != nil || f.operates(e.Operator) {
+			return errors.Join(ErrIdentityUsed, err)
+		}
 	}
 	for i, id := range e.Retired {
 		if int64(id) >= int64(e.Clients) || i > 0 && e.Retired[i-1] >= id {
@@ -133,7 +189,7 @@ func (e *Epoch) follows(f *Federation) error {
 			return fmt.Errorf("%w: the %s was given up before, and is there again", ErrEpoch, ClientPlace(id))
 		}
 	}
-	if e.Clients == f.Places() && len(e.Retired) == len(f.Retired()) {
+	if e.Clients == f.Places() && len(e.Retired) == len(f.Retired()) && e.Operator.IsZero() {
 		return fmt.Errorf("%w: it changes nothing", ErrEpoch)
 	}
 	return nil
@@ -171,6 +227,9 @@ func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
 	if err := f.continues(r.Federation()); err != nil {
 		return nil, err
 	}
+	if err := r.handedOver(f); err != nil {
+		return nil, err
+	}
 	if err := r.recover(); err != nil {
 		return nil, err
 	}
@@ -193,6 +252,18 @@ func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
 	r.federation.Store(&own)
 	r.logged = len(own.Epochs)
 	return r.retire(own.Retired()), nil
+}
+
+// ErrHandedOver is wrapped where a federation alone shows another key of its operator. The list that was made with it has the parties as
+// that key signs them.
+var ErrHandedOver = errors.New("admission: the federation was handed over to another key of its operator: the list that the hand-over wrote is needed")
+
+// handedOver returns ErrHandedOver if a federation has another key of the operator than the registry, which has parties by the old one.
+func (r *Registry) handedOver(f *Federation) error {
+	if f.Signer() != r.Federation().Signer() && len(r.places) > 0 && len(f.Epochs) > len(r.Federation().Epochs) {
+		return fmt.Errorf("%w: it is %s", ErrHandedOver, f.Signer())
+	}
+	return nil
 }
 
 // retire takes places out, and returns the enrolments that it removes.
@@ -250,7 +321,8 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 	if err := r.recover(); err != nil {
 		return nil, fmt.Errorf("taking over the enrolment list: %w", err)
 	}
-	if err := r.verify(l); err != nil {
+	anew := l.Federation.Signer() != r.Federation().Signer() // the earlier signatures count no more
+	if err := r.verify(l, anew); err != nil {
 		return nil, err
 	}
 	next := r.state
@@ -263,7 +335,7 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 		next.places, next.identities = maps.Clone(next.places), maps.Clone(next.identities)
 		left = next.retire(l.Federation.Retired())
 	}
-	entries, out, err := next.update(l)
+	entries, out, err := next.update(l, anew)
 	if err != nil {
 		return nil, err
 	}
@@ -303,26 +375,27 @@ func (r *Registry) later(f *Federation) ([]byte, error) {
 }
 
 // verify says whether a list belongs to this federation and has the newest revocations. It skips
-// enrolments that are in.
-func (r *Registry) verify(l *List) error {
+// enrolments that are in, unless all signatures are new.
+func (r *Registry) verify(l *List, anew bool) error {
 	if err := r.Federation().own(l.Federation.Hash(), "list"); err != nil {
 		return err
 	}
-	if err := l.verify(r.Federation().Operator, r.has); err != nil {
+	if err := l.verify(r.Federation().Operator, func(e *Enrolment) bool { return !anew && r.has(e) }); err != nil {
 		return err
 	}
 	return l.Revocations.Follows(r.revocations)
 }
 
-// update takes a verified list, and gives what is new in it as entries of a log. The maps are copies, if they change.
-func (s *state) update(l *List) (entries [][]byte, out []Enrolment, err error) {
+// update takes a verified list, and gives what is new in it as entries of a log: all of it, if it was signed anew. The maps are copies, if
+// they change.
+func (s *state) update(l *List, anew bool) (entries [][]byte, out []Enrolment, err error) {
 	var fresh []*Enrolment
 	for i := range l.Enrolments {
-		if e := &l.Enrolments[i]; !s.has(e) {
+		if e := &l.Enrolments[i]; anew || !s.has(e) {
 			fresh = append(fresh, e)
 		}
 	}
-	newer := l.Revocations.serial() > s.revocations.serial()
+	newer := l.Revocations.serial() > s.revocations.serial() || anew && l.Revocations != nil
 	if newer || len(fresh) > 0 {
 		s.places, s.identities = maps.Clone(s.places), maps.Clone(s.identities)
 	}
@@ -334,7 +407,7 @@ func (s *state) update(l *List) (entries [][]byte, out []Enrolment, err error) {
 		entries, out = append(entries, text), s.revoke(l.Revocations)
 	}
 	for _, e := range fresh {
-		if err := s.admit(e); err != nil {
+		if err := s.admit(e); err != nil && !s.has(e) {
 			return nil, nil, fmt.Errorf("the enrolment list: %w", err)
 		}
 		own := *e
@@ -388,6 +461,7 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 		}
 		switch err := l.Revocations.Follows(out.Revocations); {
 		case l.Revocations == nil: // none are known there
+		case err == nil && l.Revocations.serial() == out.Revocations.serial() && out.Revocations.Verify(&out.Federation) == nil:
 		case err == nil:
 			out.Revocations = l.Revocations
 		case !errors.Is(err, ErrOutdated):
@@ -397,11 +471,15 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 	all := newState()
 	all.barred = newBarred(out.Revocations)
 	all.barred.retired = out.Federation.Retired()
-	for i, l := range lists {
+	old := func(l *List) int { return cmp.Compare(len(out.Federation.Epochs), len(l.Federation.Epochs)) }
+	for i, l := range slices.SortedStableFunc(slices.Values(lists), func(a, b *List) int { return cmp.Compare(old(a), old(b)) }) {
 		for k := range l.Enrolments {
 			e := &l.Enrolments[k]
 			if all.has(e) || all.barred.check(e) != nil {
 				continue
+			}
+			if l.Federation.Signer() != out.Federation.Signer() {
+				return nil, fmt.Errorf("%w: its list lacks the %s; hand over again with the newest list", ErrHandedOver, e.Ticket.Place)
 			}
 			if err := all.admit(e); err != nil {
 				return nil, fmt.Errorf("list %d: %w", i+1, err)

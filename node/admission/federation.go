@@ -53,19 +53,24 @@ const (
 // package is bound to its hash, and so to N: only the operator decides how many clients
 // there are.
 type Federation struct {
-	Name      string       `json:"name"` // 1 to 64 bytes that can be printed
-	ID        FederationID `json:"id"`
-	Clients   int          `json:"clients"` // when it was founded, 1 to MaxClients; see Places
-	Created   time.Time    `json:"created"` // UTC, whole seconds
-	Operator  PublicKey    `json:"operator"`
-	Signature Signature    `json:"signature"`
+	Name     string       `json:"name"` // 1 to 64 bytes that can be printed
+	ID       FederationID `json:"id"`
+	Clients  int          `json:"clients"` // when it was founded, 1 to MaxClients; see Places
+	Created  time.Time    `json:"created"` // UTC, whole seconds
+	Operator PublicKey    `json:"operator"`
+	// Recovery, if set, is a key that can hand the federation over to another key of the operator: see Epoch. It signs nothing else.
+	Recovery  PublicKey `json:"recovery,omitzero"`
+	Signature Signature `json:"signature"`
 	// Epochs change the places since then, in order. The hash of the federation is without them.
 	Epochs []Epoch `json:"epochs,omitempty"`
 }
 
-// NewFederation makes a federation of n clients. Its ID is drawn from src.
-func NewFederation(operator PrivateKey, name string, n int, created time.Time, src entropy.Source) (*Federation, error) {
+// NewFederation makes a federation of n clients, with a recovery key if one is given. Its ID is drawn from src.
+func NewFederation(operator PrivateKey, name string, n int, created time.Time, src entropy.Source, recovery ...PublicKey) (*Federation, error) {
 	f := &Federation{Name: name, Clients: n, Created: seconds(created), Operator: operator.Public()}
+	for _, k := range recovery {
+		f.Recovery = k
+	}
 	if _, err := io.ReadFull(src.Stream("admission/federation", 0), f.ID[:]); err != nil {
 		return nil, fmt.Errorf("admission: drawing a federation's ID: %w", err)
 	}
@@ -77,11 +82,23 @@ func NewFederation(operator PrivateKey, name string, n int, created time.Time, s
 }
 
 // Hash names the federation: the SHA-256 of the transcript of the domain
-// "fedsim/admission/federation/v1" with operator, name, ID, N, and creation in
-// seconds since 1970. The signature is over it.
+// "fedsim/admission/federation/v1" with operator, name, ID, N, creation in
+// seconds since 1970, and the recovery key if there is one. The signature is over it.
 func (f *Federation) Hash() Hash {
-	return protocol.NewTranscript("fedsim/admission/federation/v1").
-		Bytes(f.Operator[:]).Text(f.Name).Bytes(f.ID[:]).Uint(uint64(f.Clients)).Uint(uint64(f.Created.Unix())).Sum()
+	t := protocol.NewTranscript("fedsim/admission/federation/v1").
+		Bytes(f.Operator[:]).Text(f.Name).Bytes(f.ID[:]).Uint(uint64(f.Clients)).Uint(uint64(f.Created.Unix()))
+	if !f.Recovery.IsZero() {
+		t.Bytes(f.Recovery[:])
+	}
+	return t.Sum()
+}
+
+// signedBy refuses a key that is not the operator's any more, or never was.
+func (f *Federation) signedBy(operator PrivateKey) error {
+	if operator.Public() != f.Signer() {
+		return fmt.Errorf("%w: the operator of %q is %s, not %s", ErrFederation, f.Name, f.Signer(), operator.Public())
+	}
+	return nil
 }
 
 // Verify says whether the federation is that operator's. A federation cannot prove who
@@ -104,6 +121,11 @@ func (f *Federation) check() error {
 	errs := []error{checkText("name of a federation", f.Name, maxName), checkTime("creation of a federation", f.Created), f.Operator.check()}
 	if strings.TrimSpace(f.Name) != f.Name {
 		errs = append(errs, fmt.Errorf("%w: the name %q begins or ends with a space", ErrMalformed, f.Name))
+	}
+	if !f.Recovery.IsZero() {
+		if err := f.Recovery.check(); err != nil || f.Recovery == f.Operator {
+			errs = append(errs, ErrIdentityUsed, err)
+		}
 	}
 	if f.Clients < 1 || f.Clients > MaxClients {
 		errs = append(errs, fmt.Errorf("%w: a federation of %d clients; there can be 1 to %d", ErrMalformed, f.Clients, MaxClients))

@@ -77,8 +77,8 @@ func Invite(operator PrivateKey, f *Federation, o Offer, src entropy.Source) (*I
 	}
 	i := &Invitation{Federation: *f, Key: newPrivateKey(seed[:]), Contact: o.Contact}
 	i.Ticket = Ticket{Federation: f.Hash(), Place: o.Place, Serial: o.Serial, Key: i.Key.Public(), NotAfter: seconds(o.NotAfter)}
-	if operator.Public() != f.Operator {
-		return nil, fmt.Errorf("%w: the operator of %q is %s, not %s", ErrFederation, f.Name, f.Operator, operator.Public())
+	if err := f.signedBy(operator); err != nil {
+		return nil, err
 	}
 	if err := i.Ticket.check(f); err != nil {
 		return nil, err
@@ -315,8 +315,8 @@ func (t *Ticket) Verify(f *Federation) error {
 	if err := t.check(f); err != nil {
 		return err
 	}
-	if !f.Operator.Verify(t.Hash(), t.Signature) {
-		return fmt.Errorf("%w: the ticket of the %s is not signed by the operator %s", ErrSignature, t.Place, f.Operator)
+	if !f.Signer().Verify(t.Hash(), t.Signature) {
+		return fmt.Errorf("%w: the ticket of the %s is not signed by the operator %s", ErrSignature, t.Place, f.Signer())
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func (e *Enrolment) Verify(f *Federation) error {
 // check refuses keys of two uses: the operator's is not there in operation, and a
 // ticket's has been in other hands.
 func (e *Enrolment) check(f *Federation) error {
-	if e.Identity == f.Operator || e.Identity == e.Ticket.Key {
+	if f.operates(e.Identity) || e.Identity == e.Ticket.Key {
 		return fmt.Errorf("%w: %s", ErrIdentityUsed, e.Identity)
 	}
 	return e.Identity.check()

@@ -47,8 +47,8 @@ type Revocations struct {
 
 // Revoke adds entries to what was revoked before, old, which is nil the first time.
 func Revoke(operator PrivateKey, f *Federation, old *Revocations, entries ...Revocation) (*Revocations, error) {
-	if operator.Public() != f.Operator {
-		return nil, fmt.Errorf("%w: the operator of %q is %s, not %s", ErrFederation, f.Name, f.Operator, operator.Public())
+	if err := f.signedBy(operator); err != nil {
+		return nil, err
 	}
 	for _, e := range entries {
 		if err := e.Place.check(f.Places()); err != nil {
@@ -100,8 +100,8 @@ func (r *Revocations) Verify(f *Federation) error {
 	if err := r.check(f); err != nil {
 		return err
 	}
-	if !f.Operator.Verify(r.Hash(), r.Signature) {
-		return fmt.Errorf("%w: revocations %d are not signed by the operator %s", ErrSignature, r.Serial, f.Operator)
+	if !f.Signer().Verify(r.Hash(), r.Signature) {
+		return fmt.Errorf("%w: revocations %d are not signed by the operator %s", ErrSignature, r.Serial, f.Signer())
 	}
 	return nil
 }

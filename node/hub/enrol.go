@@ -94,6 +94,7 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 	if e.Ticket.Hash() != t.Hash() {
 		return fmt.Errorf("%w: the enrolment is of another ticket than its sender holds", admission.ErrMalformed)
 	}
+	e.Ticket = *t // the operator may have signed it anew, with another key
 	if a.waitsToGrow(e.Ticket.Place) {
 		return errGrowing
 	}

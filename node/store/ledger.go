@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -78,6 +81,42 @@ func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 	l, err := ledgerIn(log, path, owner)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
+	}
+	return l, nil
+}
+
+// HandOver writes the ledger of an identity for another identity of the same client, with every charge, in place of what is at the
+// path to. The ledger at from stays as it is and locked until it is closed, so that no process charges it meanwhile. A ledger that lacks
+// charges is not handed over.
+func HandOver(from string, owner admission.PublicKey, to string, next admission.PublicKey) (io.Closer, error) {
+	l, err := OpenLedger(from, owner)
+	if err != nil {
+		return nil, err
+	}
+	var entries [][]byte
+	err = errors.Join(l.Overtaken(), l.log.Entries(func(text []byte) error {
+		entries = append(entries, slices.Clone(text))
+		return nil
+	}))
+	for _, path := range []string{to, l.newer} { // of a hand-over that was cut short; and a head that the ledger has reached
+		if err == nil {
+			if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	if err == nil {
+		err = CreateLedger(to, next)
+	}
+	var log Log
+	if err == nil {
+		log, err = OpenLog(to, ledgerKind(next))
+	}
+	if err == nil {
+		err = errors.Join(log.Append(entries...), log.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }

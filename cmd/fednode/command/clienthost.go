@@ -219,7 +219,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 	if err != nil {
 		return false, err
 	}
-	leave, err := d.told.join(c, &m.Membership.Federation)
+	leave, err := d.told.join(c)
 	if err != nil {
 		return false, err
 	}

@@ -67,7 +67,10 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err = c.rebuild(registry, &log); err != nil {
 		return err
 	}
-	if err = c.enrol(registry, key, &log); err != nil {
+	if err = revoke(revokes(registry.Revoke), c.Revocations); err == nil { // of the key before, if this is another one
+		err = c.enrol(registry, key, &log)
+	}
+	if err != nil {
 		return err
 	}
 	monitor, stop, err := c.monitored(ctx, "aggregator", c.Ops, &log)
@@ -106,6 +109,14 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
+// revokes is a registry as a revoker. No party is connected yet.
+type revokes func(*admission.Revocations) ([]admission.Enrolment, error)
+
+func (f revokes) Revoke(v *admission.Revocations) error {
+	_, err := f(v)
+	return err
+}
+
 func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 	out := make([]admission.PublicKey, len(list))
 	for i, text := range list {
@@ -123,7 +134,7 @@ func (c *aggregatorCmd) load(a *hub.Aggregator, f *admission.Federation) error {
 	if err != nil {
 		now = f
 	}
-	return errors.Join(err, revoke(a, c.Revocations, now), a.Grow(now), c.admit(a, now))
+	return errors.Join(err, revoke(a, c.Revocations), a.Grow(now), c.admit(a, now))
 }
 
 func (c *aggregatorCmd) admit(a *hub.Aggregator, f *admission.Federation) error {

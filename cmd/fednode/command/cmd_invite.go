@@ -32,7 +32,10 @@ type inviteCmd struct {
 	Expires       time.Duration `default:"168h" help:"For how long invitations are good."`
 	Add           int           `placeholder:"N" help:"Add so many clients' places to the federation, in a new epoch that the operator signs, and invite to them. The aggregator reads --federation again on SIGHUP. Identities and ledgers stay."`
 	Remove        []string      `sep:"none" placeholder:"PLACE" help:"Give up a client's place for good, in a new epoch: its holder is out, and the place does not count as lost in later sessions; may be repeated."`
-	Revoke        []string      `sep:"none" placeholder:"PLACE" help:"Put out whoever holds a place, and void its invitations so far; may be repeated. Nobody is invited then."`
+	Revoke        []string      `sep:"none" placeholder:"PLACE" help:"Put out whoever holds a place, and void its invitations so far; may be repeated. Nobody is invited then. For the aggregator --aggregator-key names its key."`
+	HandOver      string        `placeholder:"FILE" help:"Make this key the operator's, in a new epoch that --operator signs: the present key, or the recovery key. Needs --list. Writes handover.json, with which the aggregator is started as --list."`
+	List          string        `placeholder:"FILE" help:"With --hand-over: who is enrolled, as fednode enrolled writes it."`
+	Recovery      string        `name:"recovery-key" placeholder:"PUBLIC" help:"Public half of a key that can hand over a federation that is founded, if the operator's key is lost."`
 
 	Out    string `required:"" placeholder:"DIR" help:"Where invitations, tickets.json and revocations.json are kept."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
@@ -42,6 +45,7 @@ type inviteCmd struct {
 const (
 	ticketsFile     = "tickets.json"
 	revocationsFile = "revocations.json"
+	handoverFile    = "handover.json"
 )
 
 func (c *inviteCmd) Run(s streams) error {
@@ -49,7 +53,7 @@ func (c *inviteCmd) Run(s streams) error {
 	if err := c.exclusive(); err != nil {
 		return err
 	}
-	if len(c.Revoke) == 0 && (len(c.Remove) == 0 || c.Add > 0) { // what cannot work is refused before anything is written
+	if len(c.Revoke) == 0 && c.HandOver == "" && (len(c.Remove) == 0 || c.Add > 0) { // what cannot work is refused before anything is written
 		var err error
 		if offer, err = c.offer(time.Now()); err != nil {
 			return err
@@ -64,7 +68,10 @@ func (c *inviteCmd) Run(s streams) error {
 	if founded && o.tickets == nil && o.revocations == nil {
 		fmt.Fprintf(s.err, "warning: %s has no tickets or revocations of the federation; if a place was revoked, give --out the folder of the first invitations, or its next ticket is revoked already\n", c.Out)
 	}
-	if len(c.Revoke) > 0 {
+	switch {
+	case c.HandOver != "":
+		return o.handOver(c, s)
+	case len(c.Revoke) > 0:
 		return o.revoke(c, s)
 	}
 	if c.Add > 0 || len(c.Remove) > 0 {
@@ -76,6 +83,8 @@ func (c *inviteCmd) Run(s streams) error {
 // exclusive refuses flags that do not go together.
 func (c *inviteCmd) exclusive() error {
 	switch {
+	case (c.HandOver != "") != (c.List != "") || c.HandOver != "" && len(c.Revoke)+len(c.Remove)+len(c.Place)+c.Add > 0:
+		return cli.Misusef("--hand-over needs --list, and goes with no other change; make another call")
 	case c.Add < 0:
 		return cli.Misusef("--add %d: a number above 0 is needed", c.Add)
 	case c.Add == 0 && len(c.Remove) == 0:
@@ -119,8 +128,8 @@ func (c *inviteCmd) open() (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = o.federation.Verify(key.Public()); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Federation, err)
+	if signer := o.federation.Signer(); key.Public() != signer && (c.HandOver == "" || key.Public() != o.federation.Recovery) {
+		return nil, fmt.Errorf("%s: %w: its operator is %s, not %s", c.Federation, admission.ErrFederation, signer, key.Public())
 	}
 	if err = os.MkdirAll(c.Out, 0o700); err != nil {
 		return nil, err
@@ -139,15 +148,15 @@ func (c *inviteCmd) found(key admission.PrivateKey) (*admission.Federation, erro
 	if c.Name == "" || c.Clients == 0 {
 		return nil, cli.Misusef("there is no federation %s; --name and --clients found one", c.Federation)
 	}
-	f, err := admission.NewFederation(key, c.Name, c.Clients, time.Now(), entropy.System())
-	if err != nil {
-		return nil, cli.Misusef("%w", err)
-	}
-	text, err := f.Encode()
+	recovery, err := publicKeys("--recovery-key", strings.Fields(c.Recovery))
 	if err != nil {
 		return nil, err
 	}
-	return f, admission.WriteFile(c.Federation, text)
+	f, err := admission.NewFederation(key, c.Name, c.Clients, time.Now(), entropy.System(), recovery...)
+	if err != nil {
+		return nil, cli.Misusef("%w", err)
+	}
+	return f, put(f, c.Federation)
 }
 
 type invited struct {
@@ -245,6 +254,11 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 	var entries []admission.Revocation
 	for _, p := range places {
 		e := admission.Revocation{Place: p}
+		if p == admission.AggregatorPlace { // invitations name its key, so parties have to know that the key is out
+			if e.Identity, err = admission.ParsePublicKey(c.AggregatorKey); err != nil {
+				return cli.Misusef("--aggregator-key: with --revoke aggregator the key that is put out is needed: %w", err)
+			}
+		}
 		for _, t := range o.tickets {
 			if t.Place == p {
 				e.Serial = max(e.Serial, t.Serial)
@@ -258,12 +272,8 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 	if o.revocations, err = admission.Revoke(o.key, o.federation, o.revocations, entries...); err != nil {
 		return err
 	}
-	text, err := o.revocations.Encode()
-	if err != nil {
-		return err
-	}
 	path := filepath.Join(c.Out, revocationsFile)
-	if err = admission.WriteFile(path, text); err != nil {
+	if err = put(o.revocations, path); err != nil {
 		return err
 	}
 	if err = o.keep(c.Out); err != nil {
@@ -279,6 +289,54 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
 	return err
+}
+
+// handOver makes another key the operator's. The list is written first: a federation that was handed over is of no use without it.
+func (o *operator) handOver(c *inviteCmd, s streams) error {
+	next, err := admission.ReadKey(c.HandOver)
+	if err != nil {
+		return err
+	}
+	list, err := admission.ReadFile(c.List, admission.ParseList)
+	if err != nil {
+		return err
+	}
+	if o.revocations != nil {
+		list.Revocations = o.revocations
+	}
+	if list, err = o.federation.HandOver(o.key, next, list, time.Now()); err != nil {
+		return cli.Misusef("--list: %w", err)
+	}
+	if err = put(list, filepath.Join(c.Out, handoverFile)); err == nil && list.Revocations != nil {
+		err = put(list.Revocations, filepath.Join(c.Out, revocationsFile))
+	}
+	if err == nil {
+		err = put(&list.Federation, c.Federation)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range o.tickets { // the invitations stay
+		o.tickets[i].Resign(next)
+	}
+	if err = o.keep(c.Out); err != nil {
+		return err
+	}
+	done := map[string]any{"epoch": len(list.Federation.Epochs), "operator": next.Public(), "parties": len(list.Enrolments), "file": filepath.Join(c.Out, handoverFile)}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, done)
+	}
+	_, err = fmt.Fprintf(s.out, "epoch %d  the operator is %s  %d parties  %s\n", done["epoch"], next.Public(), done["parties"], done["file"])
+	return err
+}
+
+// put writes a document of the operator's.
+func put(doc interface{ Encode() ([]byte, error) }, path string) error {
+	text, err := doc.Encode()
+	if err != nil {
+		return err
+	}
+	return admission.WriteFile(path, text)
 }
 
 type keygenCmd struct {
@@ -354,11 +412,7 @@ func (o *operator) grow(c *inviteCmd, offer admission.Offer, s streams) error {
 	if err != nil {
 		return cli.Misusef("%w", err)
 	}
-	text, err := next.Encode()
-	if err != nil {
-		return err
-	}
-	if err = admission.WriteFile(c.Federation, text); err != nil {
+	if err = put(next, c.Federation); err != nil {
 		return err
 	}
 	o.federation = next

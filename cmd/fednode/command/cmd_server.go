@@ -126,7 +126,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	leave, err := told.join(server, &m.Membership.Federation)
+	leave, err := told.join(server)
 	if err != nil {
 		return err
 	}

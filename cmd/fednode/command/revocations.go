@@ -19,12 +19,12 @@ type revoker interface {
 }
 
 // revoke gives the operator's revocations in a file to a party. A missing file is no error: there
-// are none yet. "" is none.
-func revoke(to revoker, path string, f *admission.Federation) error {
+// are none yet. "" is none. The party verifies them, by the operator's latest key that it knows.
+func revoke(to revoker, path string) error {
 	if path == "" {
 		return nil
 	}
-	v, err := readRevocations(path, f)
+	v, err := admission.ReadFile(path, admission.ParseRevocations)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // none so far
 	}
@@ -46,27 +46,25 @@ type parties struct {
 	list []*hearer
 }
 
-type hearer struct {
-	revoker
-	federation *admission.Federation
-}
+type hearer struct{ revoker }
 
-// check returns an error if the file cannot be read: a party reads it before it uses an invitation.
+// check returns an error if the file cannot be read: a party reads it before it uses an invitation. A key of the operator that f does
+// not name may have signed it.
 func (p *parties) check(f *admission.Federation) error {
 	if p.path == "" {
 		return nil
 	}
-	if _, err := readRevocations(p.path, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readRevocations(p.path, f); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, admission.ErrSignature) {
 		return fmt.Errorf("--revocations: %w", err)
 	}
 	return nil
 }
 
 // join has a party take what there is, and until it leaves what the file says later.
-func (p *parties) join(r revoker, f *admission.Federation) (leave func(), err error) {
+func (p *parties) join(r revoker) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := &hearer{r, f}
+	to := &hearer{r}
 	if err = p.tell(to); err != nil {
 		return nil, err
 	}
@@ -81,7 +79,7 @@ func (p *parties) join(r revoker, f *admission.Federation) (leave func(), err er
 // tell has a party take what the file says. It may know more: the aggregator shows the
 // newest, unless it holds them back.
 func (p *parties) tell(to *hearer) error {
-	err := revoke(to, p.path, to.federation)
+	err := revoke(to, p.path)
 	if errors.Is(err, admission.ErrOutdated) {
 		return nil
 	}

@@ -37,20 +37,16 @@ func (r *taker) Revoke(v *admission.Revocations) error {
 func TestPartiesTakeRevocations(t *testing.T) {
 	o := newOffice(t)
 	must(t, o.invite("--name", "Films", "--clients", "3")...)
-	f, err := admission.ReadFile(o.path("federation.json"), admission.ParseFederation)
-	if err != nil {
-		t.Fatal(err)
-	}
 	told := parties{path: o.path("out/revocations.json")}
 	first, ahead := new(taker), &taker{knows: 9}
 	for _, r := range []*taker{first, ahead} {
-		if _, err = told.join(r, f); err != nil {
+		if _, err := told.join(r); err != nil {
 			t.Fatalf("without a file: %v", err)
 		}
 	}
 	must(t, o.invite("--revoke", "client 1")...)
 	late := new(taker)
-	leave, err := told.join(late, f)
+	leave, err := told.join(late)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +73,7 @@ func TestPartiesTakeRevocations(t *testing.T) {
 	if err = told.again(); !errors.Is(err, admission.ErrMalformed) {
 		t.Errorf("half a file: %v", err)
 	}
-	if _, err = told.join(new(taker), f); !errors.Is(err, admission.ErrMalformed) {
+	if _, err = told.join(new(taker)); !errors.Is(err, admission.ErrMalformed) {
 		t.Errorf("half a file at the start: %v", err)
 	}
 }

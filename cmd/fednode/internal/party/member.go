@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
@@ -68,15 +70,23 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved
 	if err := store.MakeFolder(dir); err != nil {
 		return nil, err
 	}
+	if err := completeHandOver(dir); err != nil {
+		return nil, err
+	}
 	m := new(Member)
 	var err error
 	m.Membership, err = admission.ReadFile(filepath.Join(dir, MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = m.enrol(ctx, dir, invitation, role, moved, log)
 	} else if err == nil {
-		if err = m.same(dir, invitation, role); err == nil && moved != nil {
+		var later *admission.Invitation
+		switch later, err = m.same(dir, invitation, role); {
+		case err != nil:
+		case later != nil:
+			err = m.handOver(ctx, dir, later, moved, log)
+		case moved != nil:
 			follow(&m.Membership.Contact, moved)
-			err = m.keep(dir)
+			err = m.keep(filepath.Join(dir, MembershipFile))
 		}
 	}
 	if err != nil {
@@ -92,12 +102,60 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved
 func follow(c, moved *admission.Contact) { c.Addresses, c.Peer = moved.Addresses, moved.Peer }
 
 // keep writes the membership.
-func (m *Member) keep(dir string) error {
+func (m *Member) keep(path string) error {
 	text, err := m.Membership.Encode()
 	if err != nil {
 		return err
 	}
-	return admission.WriteFile(filepath.Join(dir, MembershipFile), text)
+	return admission.WriteFile(path, text)
+}
+
+// nextSuffix ends the name of a file that a hand-over is about to put in place of another.
+const nextSuffix = ".next"
+
+// handOver gives the state a new key, by an invitation that the operator has signed in place of the state's own. The ledger with all
+// charges, the finished sessions and models stay. The old key may be lost or stolen; the operator has revoked it.
+func (m *Member) handOver(ctx context.Context, dir string, i *admission.Invitation, moved *admission.Contact, log *zerolog.Logger) error {
+	next := func(name string) string { return filepath.Join(dir, name+nextSuffix) }
+	identity, err := makeIdentity(next(IdentityFile))
+	if err != nil {
+		return err
+	}
+	if i.Ticket.Place.Role == protocol.Client {
+		old, failed := store.HandOver(filepath.Join(dir, LedgerFile), m.Membership.Enrolment.Identity, next(LedgerFile), identity.Public())
+		if failed != nil {
+			return failed
+		}
+		defer old.Close() //nolint:errcheck // it is only read
+	}
+	if moved != nil {
+		follow(&i.Contact, moved)
+	}
+	if m.Membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
+		return fmt.Errorf("the hand-over to a new key: %w", err)
+	}
+	if err = m.keep(next(MembershipFile)); err == nil {
+		err = completeHandOver(dir)
+	}
+	if err == nil {
+		log.Info().Stringer("place", i.Ticket.Place).Msg("the place has a new key, and the state stays; delete the invitation")
+	}
+	return err
+}
+
+// completeHandOver puts the files of a hand-over in place. The membership is written last and moved last, so a hand-over that is cut
+// short between is completed by the next start.
+func completeHandOver(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, MembershipFile+nextSuffix)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range []string{LedgerFile, IdentityFile, MembershipFile} {
+		path := filepath.Join(dir, name)
+		if err := atomicfile.Rename(path+nextSuffix, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *Member) enrol(ctx context.Context, dir, invitation string, role protocol.Role, moved *admission.Contact, log *zerolog.Logger) error {
@@ -129,7 +187,7 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	if m.Membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
 		return fmt.Errorf("%s: %w", invitation, err)
 	}
-	if err = m.keep(dir); err != nil {
+	if err = m.keep(filepath.Join(dir, MembershipFile)); err != nil {
 		return err
 	}
 	log.Info().Stringer("place", i.Ticket.Place).Str("invitation", invitation).
@@ -149,33 +207,34 @@ func makeIdentity(path string) (admission.PrivateKey, error) {
 	return key, admission.WriteKey(path, key)
 }
 
-// same refuses an invitation other than the state's own invitation. The file may be gone, as it
-// should.
-func (m *Member) same(dir, invitation string, role protocol.Role) error {
-	place := m.Membership.Enrolment.Ticket.Place
-	if place.Role != role {
-		return cli.Misusef("--state: %s belongs to the %s, and this is a %s", dir, place, role)
+// same refuses an invitation other than the state's own invitation. It returns a later one of the same place, which hands the place over to a
+// new key; nil: none. The file may be gone, as it should.
+func (m *Member) same(dir, invitation string, role protocol.Role) (later *admission.Invitation, err error) {
+	own := &m.Membership.Enrolment.Ticket
+	if own.Place.Role != role {
+		return nil, cli.Misusef("--state: %s belongs to the %s, and this is a %s", dir, own.Place, role)
 	}
 	if invitation == "" {
-		return nil
+		return nil, nil
 	}
 	i, err := admission.ReadInvitation(invitation)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case i.Ticket.Hash() == own.Hash():
+		return nil, nil
+	case i.Ticket.Federation == own.Federation && i.Ticket.Place == own.Place && i.Ticket.Serial > own.Serial:
+		return i, nil
 	}
-	if err != nil {
-		return err
-	}
-	if i.Ticket.Hash() != m.Membership.Enrolment.Ticket.Hash() {
-		return cli.Misusef("--state: %s belongs to the %s by another invitation than %s; give another --state for that invitation", dir, place, invitation)
-	}
-	return nil
+	return nil, cli.Misusef("--state: %s belongs to the %s by another invitation than %s; give another --state for that invitation", dir, own.Place, invitation)
 }
 
 func (m *Member) open(dir string, log *zerolog.Logger) error {
 	var err error
 	if m.Identity, err = admission.ReadKey(filepath.Join(dir, IdentityFile)); errors.Is(err, fs.ErrNotExist) {
-		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again (node/losses.md)", err, filepath.Join(dir, MembershipFile))
+		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again, and start it with that --invitation and this --state: its ledger continues (node/losses.md)", err, filepath.Join(dir, MembershipFile))
 	} else if err != nil {
 		return err
 	}
