@@ -57,7 +57,7 @@ func TestHonestClientsKeepLimits(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=ssp-c": "bias gramian mean weight-counts", "algorithm=dp-cmf": "bias gramian mean weight-counts", "algorithm=ssp-c epsilon=inf": "bias mean weight-counts",
 		"algorithm=ada-dpals": "counts", "algorithm=dpals": "", "algorithm=ssp-i statistics.gramian=one": "", "algorithm=am-ssp": "",
-		"algorithm=private-item-bias": "bias mean weight-counts", "algorithm=private-ease": "counts pairs", "algorithm=ssp-c statistics.bias-rounds=2": "bias weight-counts",
+		"algorithm=private-item-bias": "bias mean weight-counts", "algorithm=private-ease pairs.items=20": "counts pairs", "algorithm=ssp-c statistics.bias-rounds=2": "bias weight-counts",
 	} {
 		t.Run(settings, func(t *testing.T) {
 			e := opened.Experiment(t, "data=synthetic:small-80 dropout=0 rounds=2 epsilon=10 "+settings)

@@ -25,7 +25,7 @@ var upload = config.DeclareNumber(config.Key{
 // keys of pairs. The defaults follow from ε and from public facts.
 var keys = struct{ items, norm, counts, ridge config.NumberKey }{
 	items: config.DeclareNumber(config.Key{
-		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most what pairs.max-upload allows; 0 where ε·√users is below 20; 1000 without noise", Range: config.Between(0, 20_000),
+		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most what pairs.max-upload allows; 0 where ε·√users is below 70 or users are fewer than 150; 1000 without noise", Range: config.Between(0, 20_000),
 		Help:         "Number of items whose pairs are summed: the items that users like most, by private counts. 0 learns popularity alone.",
 		ChooseNumber: chooseItems,
 	}),
@@ -59,7 +59,7 @@ func chooseItems(c config.Config, f *config.Facts) config.Number {
 	}
 	n, e := 1000.0, algorithm.Epsilon.Chosen(c) // without noise no eigenvalue may be left out, and all of them take M³
 	if users := math.Sqrt(float64(f.Users)); algorithm.Private(c) {
-		if e*users < 20 {
+		if e*users < 70 || f.Users < 150 {
 			return config.Fixed(0)
 		}
 		most := math.Sqrt(2e6 * upload.Value(c) / bytesOfPair)
@@ -97,7 +97,8 @@ type params struct {
 	fewest     int     // likes of a user, as is publicly known
 	norm       float64 // K
 	ridge      float64
-	least      float64 // half a deviation of the noise of counts; 0 of a model that was read
+	least      float64 // an exact count that stays as it is; 0 of a model that was read
+	noise      float64 // deviation of the noise of counts
 	sigma      float64 // deviation of the noise of a sum of pairs
 	features   *dataset.ItemFeatures
 
@@ -137,7 +138,7 @@ func (private) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 			r := s.Schedule[i].Releases[0]
 			return math.Sqrt(r.Noise.Variance) / r.Scale
 		}
-		p.least = deviation(0) / 2
+		p.noise = deviation(0)
 		if p.top > 0 {
 			p.sigma = deviation(1)
 		}

@@ -32,7 +32,7 @@ func normOf(v protocol.Vector) float64 {
 // TestSensitivity checks the bounds of both releases by hand-made extremes: users with one item and with
 // all, and counts that a hostile server may send.
 func TestSensitivity(t *testing.T) {
-	p := &params{items: 60, top: 40, norm: math.Sqrt(10), least: 0.5}
+	p := &params{items: 60, top: 40, norm: math.Sqrt(10)}
 	all := make([]int32, p.items)
 	for j := range all {
 		all[j] = int32(j)
@@ -43,9 +43,12 @@ func TestSensitivity(t *testing.T) {
 		"zeros": make([]float64, p.items), "no numbers": slices.Repeat([]float64{math.NaN()}, p.items), "infinite": slices.Repeat([]float64{inf}, p.items), "negative": slices.Repeat([]float64{-1e300}, p.items),
 		"one huge": append([]float64{1e300}, make([]float64, p.items-1)...), "both infinities": append([]float64{inf, -inf}, make([]float64, p.items-2)...),
 	} {
-		c := p.choose(p.popularityOf(counts))
+		p.least, p.noise = 0.5, 0
+		exact := p.choose(p.popularityOf(counts))
+		p.noise = 2
+		noisy := p.choose(p.popularityOf(counts))
 		for n := range len(all) + 1 {
-			for _, items := range [][]int32{all[:n], all[len(all)-n:]} {
+			for c, items := range map[*choice][]int32{exact: all[:n], noisy: all[len(all)-n:]} {
 				v := c.pairsOf(items, p.norm)
 				if err := v.Validate(p.pairsRelease().Len); err != nil {
 					t.Fatal(name, n, err)
@@ -87,6 +90,9 @@ type reference struct {
 	Sigma, Ridge float64
 	Scores       [][]float64 // of every item, by user
 	NoisyGram    []float64
+	NoisyCounts  []float64
+	Popular      []float64 // by them
+	CountsNoise  float64
 	Spikes       int
 	NoisyScores  [][]float64
 	Years        []int // of each item; 0: unknown
@@ -116,6 +122,7 @@ func TestReference(t *testing.T) {
 		p.countsOf(items).Each(func(j int, x float64) { counts[j] += x })
 	}
 	near(t, "counts", counts, r.Counts, 1e-9)
+	near(t, "popularity", (&params{noise: r.CountsNoise}).popularityOf(r.NoisyCounts), r.Popular, 1e-9)
 	c := p.choose(p.popularityOf(counts))
 	gram := make([]float64, p.pairsRelease().Len)
 	for _, items := range r.Users {
@@ -203,7 +210,7 @@ func near(t *testing.T, what string, got, want []float64, by float64) {
 // TestUsersWithoutItemsGetPopularity checks the order of a list for an unknown user against the counts, and that no
 // spike of the noise alone changes any list.
 func TestUsersWithoutItemsGetPopularity(t *testing.T) {
-	p := &params{items: 300, top: 50, norm: 3, least: 2, sigma: 1, ridge: 0.5}
+	p := &params{items: 300, top: 50, norm: 3, noise: 4, sigma: 1, ridge: 0.5}
 	rng := rand.New(rand.NewPCG(1, 2)) // public numbers of a test
 	counts := make([]float64, p.items)
 	for j := range counts {
@@ -295,8 +302,8 @@ func TestPrivatePopularityIsOneList(t *testing.T) {
 // One release is noised as far as samplers go, at a coarser fixed point: ε = 0.1 of 600 users was refused.
 func TestPrivatePopularityAtSmallEpsilon(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=private-ease epsilon=0.1 feedback=implicit")
-	if p := e.Instance().(*instance).params; p.top != 0 || !(p.least > 0) {
-		t.Errorf("pairs of %d items, least count %v; want popularity alone", p.top, p.least)
+	if p := e.Instance().(*instance).params; p.top != 0 || !(p.noise > 0) {
+		t.Errorf("pairs of %d items, noise of counts %v; want popularity alone", p.top, p.noise)
 	}
 }
 
@@ -366,5 +373,49 @@ func TestMoreDirectionsThanColumns(t *testing.T) {
 				t.Errorf("entry %d, %d is %v, want %v", i, j, got, want)
 			}
 		}
+	}
+}
+
+// By hand: the part is the usual one where pairs predict like popularity, and each liked item is a vote otherwise.
+func TestPartOfPairs(t *testing.T) {
+	for _, x := range []struct {
+		ratios []float64
+		want   float64
+	}{{nil, 0.4}, {[]float64{1, 1, 1}, 0.4}, {[]float64{0, 0}, 0.2}, {[]float64{1e300, 1e300, 1e300}, 3.8 / 5}, {[]float64{1e300, 0}, 1.8 / 4}} {
+		if got := partOf(x.ratios); !(math.Abs(got-x.want) < 1e-9) {
+			t.Errorf("ratios %v: part %v, want %v", x.ratios, got, x.want)
+		}
+	}
+}
+
+// 900 items without likes beside 100 with 10, noise of deviation 1: most of the popularity is of the hundred, and the order of noisy
+// counts stays. By the positive parts of noisy counts alone, the 900 would have 900/√(2π) = 359 of 1359.
+func TestPopularityOfNoisyCounts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4)) // public numbers of a test
+	counts := make([]float64, 1000)
+	for j := range counts {
+		counts[j] = rng.NormFloat64()
+		if j < 100 {
+			counts[j] += 10
+		}
+	}
+	counts = append(counts, -9, -30, 40)
+	popular := (&params{noise: 1}).popularityOf(counts)
+	liked, others := 0., 0.
+	for j, x := range popular[:1000] {
+		if j < 100 {
+			liked += x
+		} else {
+			others += x
+		}
+	}
+	if math.Abs(liked-1000) > 50 || !(others < 60) {
+		t.Errorf("the liked have %v, want 1000; the others %v, want little", liked, others)
+	}
+	if order := first(popular, nil, len(counts)); !slices.Equal(order, first(counts, nil, len(counts))) {
+		t.Error("the order is not by counts")
+	}
+	if x := popular[1002]; math.Abs(x-40) > 2 || !(popular[1001] > 0) {
+		t.Errorf("a count of 40 becomes %v, one of -30 %v", x, popular[1001])
 	}
 }

@@ -18,7 +18,6 @@ type linear struct {
 	popular  []float64 // positive, in the order of counts
 	share    []float64 // of each chosen item in the popularity of all chosen items
 	leverage []float64 // |E_j|² of each chosen item
-	ofPairs  float64   // part of a score that is predicted from pairs
 	order    *kernel.Order
 	years    *years // nil: unknown
 }
@@ -78,7 +77,6 @@ func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 		for k := range vectors.Rows() {
 			l.leverage = append(l.leverage, dense.Dot(vectors.Row(k), vectors.Row(k)))
 		}
-		l.ofPairs = reliance(vectors)
 	}
 	return l
 }
@@ -133,19 +131,41 @@ func (l *linear) mix(history []int32, out []float64) {
 	if !(total > 0) {
 		return
 	}
+	for k := range z {
+		z[k] = z[k] / total / l.share[k]
+	}
+	var own []float64
+	for _, j := range history {
+		if k := l.place[j]; k >= 0 {
+			own = append(own, z[k])
+		}
+	}
+	part := partOf(own)
 	for k, j := range l.choice.items {
-		out[j] = math.Log(l.ofPairs*z[k]/total/l.share[k] + 1 - l.ofPairs)
+		out[j] = math.Log(part*z[k] + 1 - part)
 	}
 }
 
-// reliance is the part of a score that is predicted from pairs, at most 0.85. The ridge keeps a share q of the first direction, whose
-// relative error has about the variance ((1-q)/q)². Counts alone are better from a half on.
-func reliance(vectors *model.Matrix) float64 {
-	q := 0.
-	for k := range vectors.Rows() {
-		q += vectors.Row(k)[0] * vectors.Row(k)[0]
+// The part of a score that is predicted from pairs follows from the user's own items, and costs no privacy. Each chosen item is
+// predicted from the others, and the part is the most likely one, by expectation and maximization from a usual part that counts
+// like some items.
+const (
+	usualPart  = 0.4
+	priorLikes = 2
+	partFits   = 20
+)
+
+// partOf takes predictions of the user's items, relative to their popularity.
+func partOf(ratios []float64) float64 {
+	part := usualPart
+	for range partFits {
+		sum := usualPart * priorLikes
+		for _, r := range ratios {
+			sum += part * r / (part*r + 1 - part)
+		}
+		part = sum / (priorLikes + float64(len(ratios)))
 	}
-	return 0.85 * max(0, 1-2*(1-q)*(1-q)/max(1e-9, q*q))
+	return part
 }
 
 // itemVectors is a row for each item of the catalogue, of zeros for items that were not chosen.

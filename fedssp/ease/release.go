@@ -94,21 +94,6 @@ func (p *params) choose(popularity []float64) *choice {
 	return c
 }
 
-// popularityOf turns noisy counts into positive numbers in their order. A count above half a deviation
-// of its noise stays; below, the number falls exponentially. A count that is no number is a zero.
-func (p *params) popularityOf(counts []float64) []float64 {
-	out := make([]float64, len(counts))
-	for j, c := range counts {
-		if math.IsNaN(c) {
-			c = 0
-		}
-		if out[j] = c; !(c > p.least) || math.IsInf(c, 0) {
-			out[j] = p.least * math.Exp(max(-600, min(0, c/p.least-1)))
-		}
-	}
-	return out
-}
-
 // mostDirections limits the columns of the model.
 const mostDirections = 256
 

@@ -125,7 +125,7 @@ func TestHonestSimulationsPass(t *testing.T) {
 		"algorithm=lfl-sgdmf rounds=2 chosen-by=plain",
 		"algorithm=lfl-sgdmf rounds=3 dropout=0.3",
 		"algorithm=private-item-bias",
-		"algorithm=private-ease",
+		"algorithm=private-ease pairs.items=9",
 		"algorithm=lfl-sgdmf rounds=2 epsilon=0.5",
 		"algorithm=lfl-sgdmf rounds=2 rank=1 start-from=" + simulate(t, "algorithm=lfl-sgdmf rounds=2"),
 	} {
