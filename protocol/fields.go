@@ -258,8 +258,11 @@ func (m *Held) fields(c *codec.Codec) {
 }
 
 func (m *Final) fields(c *codec.Codec) {
-	c.NonEmpty(1, "model", &m.Model)
+	c.Bytes(1, "model", &m.Model)
 	c.Optional(2, "signature", &m.Signature, SignatureSize)
+	if c.Bytes(3, "receipt", &m.Receipt); len(m.Model) == 0 && len(m.Receipt) == 0 {
+		c.Missing("model")
+	}
 }
 
 // The message inside a Forward is encoded on its own, so that the relay need not understand it. A fault in it is a

@@ -67,7 +67,7 @@ var kinds = [...]struct {
 	KindResult:       {"result", 15, func() Message { return new(Result) }, []route{released}},
 	KindAbort:        {"abort", 16, func() Message { return new(Abort) }, []route{released}},
 	KindHeld:         {"held", 23, func() Message { return new(Held) }, []route{released}},
-	KindFinal:        {"final", 17, func() Message { return new(Final) }, []route{planned, down, handed}},
+	KindFinal:        {"final", 17, func() Message { return new(Final) }, []route{planned, released, down, handed}},
 	KindForward:      {"forward", 18, func() Message { return new(Forward) }, []route{handed, relayed}},
 	KindRelayAck:     {"relay-ack", 19, func() Message { return new(RelayAck) }, []route{handed}},
 	KindRelayCollect: {"relay-collect", 20, func() Message { return new(RelayCollect) }, []route{handed}},
@@ -415,8 +415,9 @@ type Abort struct {
 
 // Final ends the session with the trained shared model.
 type Final struct {
-	Model     []byte
+	Model     []byte // with a receipt to the server there is none
 	Signature []byte // the server's, see SignFinal; empty where everything runs in one process
+	Receipt   []byte // of a deployment, from the aggregator: the session's place in the log of sessions (store.Receipt)
 }
 
 // Reason is why a round was aborted: a *TooFew or an *Unrecoverable.

@@ -16,6 +16,7 @@
 //	(a client that sits out is set up for the next round: Invite -> Advertise -> Roster -> Shares)
 //	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> RelayAck, RelayCollect -> Partial)
 //	aggregator -> (Held ->) Result or Abort -> server -> ... -> Final -> aggregator -> clients
+//	(the receipt of a log of sessions: Final -> aggregator -> server)
 //
 // The package knows no algorithm and no network. Its only cryptography is the hash that
 // binds a plan ([Plan.Hash], [Transcript]) and the server's signatures ([SignPlan],

@@ -65,7 +65,7 @@ const (
 //	answered                    s + B
 //	replacement                 s + 60 k
 //	result                      s + 8 C + 16 r
-//	final                       s + model
+//	final                       s + model + the longest receipt
 //	partial                     s + B + P + 16 r
 //	forward                     s + the longest of roster, delivery, masked-input, survivors, unmask
 //	advertise, consistency,
@@ -126,7 +126,9 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 	out.Bytes[protocol.KindAnswered] = slack + bitmap
 	out.Bytes[protocol.KindReplacement] = slack + revealedSize*s.Neighbours
 	out.Bytes[protocol.KindResult] = slack + 8*coordinates + vectorSize*releases
-	out.Bytes[protocol.KindFinal] = slack + s.Model
+	if out.Bytes[protocol.KindFinal] = slack + s.Model; len(s.Plans) > 0 {
+		out.Bytes[protocol.KindFinal] += protocol.MaxReceipt
+	}
 	out.Bytes[protocol.KindForward] = slack + max(roster, delivery, masked, survivors, unmask)
 	out.Bytes[protocol.KindPartial] = slack + bitmap + p.PackedSize() + vectorSize*releases
 	return out

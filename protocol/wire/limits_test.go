@@ -50,7 +50,7 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindResult:       256 + 8*1005 + 2*16,
 		protocol.KindAbort:        256,
 		protocol.KindHeld:         256,
-		protocol.KindFinal:        256 + 8000,
+		protocol.KindFinal:        256 + 8000 + 96<<10, // with the receipt of a log
 		protocol.KindForward:      256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
 		protocol.KindRelayAck:     256,
 		protocol.KindRelayCollect: 256,
@@ -107,7 +107,7 @@ func TestBetween(t *testing.T) {
 		inside   []protocol.Kind
 	}{
 		{s, a, []protocol.Kind{protocol.KindOpen, protocol.KindFinal}, nil},
-		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort, protocol.KindHeld}, nil},
+		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort, protocol.KindHeld, protocol.KindFinal}, nil},
 		{a, c, openings, nil},
 		{c, a, answers, nil},
 		{a, r, []protocol.Kind{protocol.KindAnnounce, protocol.KindFinal, protocol.KindForward, protocol.KindRelayAck, protocol.KindRelayCollect}, openings},
@@ -186,7 +186,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 		&protocol.Consistency{Round: it, Signature: sig}, quorum, unmask,
 		&protocol.Answered{Round: it, Count: n, U2: bitmap}, &protocol.Replacement{Round: it, Shares: unmask.Shares}, &protocol.Refusal{Round: it}, result,
 		&protocol.Abort{Round: it, Reason: &protocol.Unrecoverable{Round: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
-		&protocol.Held{Round: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig},
+		&protocol.Held{Round: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig, Receipt: make([]byte, protocol.MaxReceipt)},
 		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},
 		&protocol.RelayAck{Round: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.RelayCollect{Round: it, Stage: protocol.StageUnmask},
 		&protocol.Partial{Round: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},

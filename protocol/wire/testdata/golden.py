@@ -131,6 +131,8 @@ GOOD = [
     ("abort, dealt", "abort", uint(1, 9) + data(3, uint(2, 4), uint(3, 4), uint(4, 1))),
     ("final", "final", data(1, "the model")),
     ("final, signed", "final", data(1, fill(300, 0)) + data(2, fill(64, 9))),
+    ("final, of a log", "final", data(1, b"m") + data(2, fill(64, 9)) + data(3, b"{}")),
+    ("final, a receipt for the server", "final", data(3, b"{}")),
     ("forward", "forward", uint(1, 299) + uint(2, 6) + data(3, *SHARES)),
     ("forward, held", "forward", uint(1, 3) + uint(2, 8) + data(3, *HELD_INPUT) + uint(4, 1)),
     ("forward, held answer", "forward", uint(2, 12) + data(3, *HELD_ANSWER) + uint(4, 1)),
