@@ -90,24 +90,8 @@ type demand struct {
 // described the session in another way before.
 func (j *Job) rest(durable *store.Ledger) (demand, error) {
 	last := durable.Last(j.Terms.Session)
-	out, past := demand{from: last + 1}, last
-	for k, plan := range j.Terms.Plans() {
-		rounds := uint64(j.Terms.Steps[k].Rounds)
-		skipped := min(past, rounds)
-		past -= skipped
-		turns := j.Terms.Cohort.Turns(int(rounds - skipped))
-		if turns == 0 {
-			continue
-		}
-		events, err := plan.Charges()
-		if err != nil {
-			return out, err
-		}
-		for _, e := range events {
-			out.events = append(out.events, e.Times(turns))
-		}
-	}
-	return out, nil
+	events, err := j.Terms.Charges(last)
+	return demand{last + 1, events}, err
 }
 
 // fits says whether charges, after earlier charges, are within a limit of the owner's.
@@ -234,9 +218,10 @@ type participation struct {
 	described  [sha256.Size]byte // the descriptor's hash
 	experiment [sha256.Size]byte
 	terms      session.Terms
-	over       bool // it takes the final model, and part in nothing
-	last       bool // it has been given the final model, and makes its result from it
-	end        *protocol.End
+	over       bool           // it takes the final model, and part in nothing
+	last       bool           // it has been given the final model, and makes its result from it
+	leaf       *protocol.Leaf // of the log, as the session began
+	receipt    *store.Receipt // of its end
 	keep       func() error
 	server     session.Signer
 	trainer    client.Trainer

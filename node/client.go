@@ -32,9 +32,9 @@ type ClientConfig struct {
 	// and after a connection has broken the next. None: the aggregator itself.
 	Relays []admission.Contact
 	Ledger *store.Ledger
-	// Finished are the sessions that the client has finished: shown one of them, it waits
-	// for the next. A session that has ended is added. nil: none is kept.
-	Finished *store.FinishedSessions
+	// Receipts are of the sessions that the client has finished: shown one of them, it waits
+	// for the next. The receipt of a session that has ended is added. nil: none is kept.
+	Receipts *store.Receipts
 	// State is a folder. State that the party trains for itself is kept in a subfolder
 	// for each session, made when it is needed.
 	State   string
@@ -110,6 +110,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
 	cfg.Observer = session.Observing(cfg.Observer)
+	if cfg.Receipts == nil {
+		cfg.Receipts = new(store.Receipts)
+	}
 	if cfg.Noise == nil {
 		cfg.Noise = new(client.Samplers)
 	}
@@ -169,7 +172,7 @@ func (c *Client) RunAndDrain(ctx context.Context) error {
 // not, it came after the end and its ledger was charged for no round of it.
 func (c *Client) TookPart() bool {
 	t := c.part
-	return t == nil || !t.over || c.cfg.Ledger.Charged(t.terms.Session)
+	return t == nil || !t.over || c.cfg.Ledger.Charged(t.terms.Session) > 0
 }
 
 // finish keeps what the session came to for the party, and then marks it as finished: a
@@ -182,10 +185,8 @@ func (c *Client) finish() error {
 			return err
 		}
 	}
-	if c.cfg.Finished != nil {
-		if err := c.cfg.Finished.Add(t.terms.Session, t.end); err != nil {
-			return err
-		}
+	if err := c.cfg.Receipts.Add(t.receipt, c.cfg.Identity, c.cfg.Ledger.Charged(t.terms.Session)); err != nil {
+		return err
 	}
 	if t.nothing {
 		return fmt.Errorf("node: %w", protocol.ErrNothingReleased)
@@ -217,8 +218,9 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		return peer.Fatal(err)
 	}
 	own := session.Register{Version: peer.ProtocolID, Life: c.life, Head: c.head(), At: c.now()}
-	if c.cfg.Finished != nil {
-		own.End = c.cfg.Finished.End()
+	_, last, seen := c.cfg.Receipts.Last()
+	if own.Seen = seen; last != nil {
+		own.End, _ = last.End() // it was verified
 	}
 	w, err := session.Greet(s, c.cfg.Registry, own)
 	if err != nil {
@@ -251,6 +253,12 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		if forged := t.server.Check(t.terms.Session, m); forged != nil {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
 		}
+		final, ends := m.(*protocol.Final)
+		if ends {
+			if t.receipt, err = meet(c.cfg.Receipts, final.Receipt, t.leaf, final, c.cfg.Membership.Contact, len(c.cfg.Relays) > 0); err != nil {
+				return err
+			}
+		}
 		switch m.Kind() {
 		case protocol.KindProceed:
 			c.paid.Set(true)
@@ -259,9 +267,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		default:
 		}
 		t.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
-		if final, ok := m.(*protocol.Final); ok {
-			t.last, t.end = true, protocol.EndOf(t.terms.Session, final)
-		}
+		t.last = t.last || ends
 		return nil
 	})
 	select {
@@ -348,7 +354,11 @@ func (c *Client) joinSession(ctx context.Context, s *session.Signed) (*participa
 	if err != nil {
 		return nil, err
 	}
-	if c.cfg.Finished != nil && c.cfg.Finished.Has(d.Terms.Session) {
+	leaf, err := d.Leaf(s, server)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", session.ErrSession, err)
+	}
+	if c.cfg.Receipts.Has(leaf.Session) {
 		return nil, fmt.Errorf("%w: it is %x, which this client has finished", errPast, d.Terms.Session)
 	}
 	if d.List != list.Hash() && !s.Ended {
@@ -390,7 +400,7 @@ func (c *Client) joinSession(ctx context.Context, s *session.Signed) (*participa
 	if err != nil {
 		return nil, peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 	}
-	t := &participation{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: session.Signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
+	t := &participation{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: session.Signer(server.Ed25519()), trainer: trainer, leaf: leaf, keep: job.Keep,
 		queue: peer.NewQueue(peer.QueueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, ledger, list); err != nil {
 		return nil, peer.Fatal(err)

@@ -357,13 +357,13 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 		}
 		f.ledgers[id] = ledger
 	}
-	finished, err := store.OpenFinished(filepath.Join(f.dir, fmt.Sprintf("finished-%d-%x", id, m.Enrolment.Identity[:4])))
+	receipts, err := store.OpenReceipts(filepath.Join(f.dir, fmt.Sprintf("finished-%d-%x", id, m.Enrolment.Identity[:4])))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	registry := f.shares.registry(f)
 	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
-		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
+		Ledger: ledger, Receipts: receipts, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Relays: f.relays, Observer: f.shares.observer(), Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	if f.declined != nil {
 		config.Declined = func(why error) { f.declined(id, why) }

@@ -36,6 +36,8 @@ type ServerConfig struct {
 	Hash     protocol.Hash
 	Strategy server.Durable // before its first round
 	State    string         // folder of the checkpoints
+	// Receipts are of the sessions that the server has ended. nil: none is kept.
+	Receipts *store.Receipts
 	// Gather is the time that the server waits for all clients before it begins with the number
 	// that a round requires.
 	Gather time.Duration
@@ -59,24 +61,26 @@ type Outcome struct {
 
 // Server is the server's process.
 type Server struct {
-	cfg    ServerConfig
-	conn   *peer.Conn
-	life   [16]byte
-	role   *server.Server
-	driver *session.Driver
-	queue  *peer.Queue
-	signed *session.Signed
-	list   admission.Hash // that it is for
-	hub    [16]byte       // the aggregator's life; zero before it was met
-	begun  bool
+	cfg       ServerConfig
+	conn      *peer.Conn
+	life      [16]byte
+	role      *server.Server
+	driver    *session.Driver
+	queue     *peer.Queue
+	signed    *session.Signed
+	described *session.Descriptor // the content of signed
+	answered  bool                // the aggregator has shown the end of the session in its log
+	list      admission.Hash      // that it is for
+	hub       [16]byte            // the aggregator's life; zero before it was met
+	begun     bool
 	// skipped is the last round that the log calls skipped, since this state does not know it.
 	skipped uint64
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
-	summed   bool         // a round has released something
-	final    []byte       // the model, from the end on
-	paid     session.Paid // a round
-	draining atomic.Bool  // no round is opened any more
+	summed   bool            // a round has released something
+	final    *protocol.Final // from the end on
+	paid     session.Paid    // a round
+	draining atomic.Bool     // no round is opened any more
 	ended    chan struct{}
 	failed   chan error
 }
@@ -88,6 +92,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
 	cfg.Observer = session.Observing(cfg.Observer)
+	if cfg.Receipts == nil {
+		cfg.Receipts = new(store.Receipts)
+	}
 	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
 	s.queue.Keeps = true
 	var err error
@@ -172,11 +179,11 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-done // no goroutine uses the role now
-	if err == nil && bytes.Equal(s.final, protocol.NoModel) {
+	if err == nil && bytes.Equal(s.final.Model, protocol.NoModel) {
 		return nil, fmt.Errorf("node: %d rounds: %w", s.role.Attempts().Opened, protocol.ErrNothingReleased)
 	}
 	if err == nil {
-		return &Outcome{Model: s.final, Attempts: s.role.Attempts()}, nil
+		return &Outcome{Model: s.final.Model, Attempts: s.role.Attempts()}, nil
 	}
 	if cause != nil && !errors.Is(cause, context.Canceled) {
 		return nil, cause
@@ -206,7 +213,8 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := session.Greet(st, s.cfg.Registry, session.Register{Version: peer.ProtocolID, Life: s.life, At: s.driver.Now()})
+	_, _, seen := s.cfg.Receipts.Last()
+	w, err := session.Greet(st, s.cfg.Registry, session.Register{Version: peer.ProtocolID, Life: s.life, At: s.driver.Now(), Seen: seen})
 	if err != nil {
 		return err
 	}
@@ -240,12 +248,15 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 		}
 	}()
 	err = session.Carry(stream, st, s.queue, s.cfg.Terms.Limits(protocol.Aggregator, protocol.Server), nil, func(m protocol.Message) error {
+		if f, ok := m.(*protocol.Final); ok {
+			return s.logged(f)
+		}
 		s.heard(m)
 		s.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{
 			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})
 		return nil
 	})
-	if s.over() && errors.Is(err, io.EOF) {
+	if s.answered && errors.Is(err, io.EOF) {
 		return peer.ErrEnd // the aggregator has read all there was
 	}
 	return peer.IgnoreEOF(err)
@@ -317,9 +328,8 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *session.Welc
 		if list, err = s.gather(ctx, notices, w, list); err != nil {
 			return false, err
 		}
-		s.signed, err = session.Sign(&session.Descriptor{Federation: s.cfg.Membership.Federation.Hash(), List: list.Hash(),
-			Terms: *s.cfg.Terms, Experiment: s.cfg.Experiment}, s.cfg.Identity)
-		if err != nil {
+		s.described = &session.Descriptor{Federation: s.cfg.Membership.Federation.Hash(), List: list.Hash(), Terms: *s.cfg.Terms, Experiment: s.cfg.Experiment}
+		if s.signed, err = session.Sign(s.described, s.cfg.Identity); err != nil {
 			return false, err
 		}
 	}
@@ -451,7 +461,7 @@ func (s *Server) send(list []protocol.Envelope) {
 		case *protocol.Final:
 			f := *x
 			err = protocol.SignFinal(key, s.cfg.Terms.Session, &f)
-			m, s.final = &f, f.Model
+			m, s.final = &f, &f
 		}
 		var b []byte
 		if err == nil {

@@ -1,7 +1,9 @@
 package agreement
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -273,4 +275,21 @@ func OpenFrom(p *Public, start *algorithm.Start) (*experiment.Experiment, error)
 		return nil, fmt.Errorf("agreement: %w: the digest of %s is %x, and the session's is %s", ErrStart, start.From, start.Digest, stated.Digest)
 	}
 	return open(p, start)
+}
+
+// Claims returns what the log of sessions says of an experiment beside its charges.
+func Claims(e *experiment.Experiment) protocol.Claims {
+	c := protocol.Claims{Unit: string(algorithm.UnitOf(e.Config))}
+	if e.Private() {
+		c.Delta, c.SamplerError = e.Privacy.Budget.Delta, e.Released().SamplerError
+	}
+	if e.Search != nil {
+		record, _ := json.Marshal(e.Search) // it was read
+		sum := sha256.Sum256(record)
+		c.SearchDigest, c.Search = hex.EncodeToString(sum[:]), string(e.Search.Kind())
+	}
+	if e.Start != nil {
+		c.Start = hex.EncodeToString(e.Start.Digest[:])
+	}
+	return c
 }

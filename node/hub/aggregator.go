@@ -55,6 +55,7 @@ type Aggregator struct {
 	relays   relayLinks
 	above    *upstream // of a relay: its connection to the aggregator; else nil
 	heads    *store.Heads
+	log      *store.SessionLog // nil: a relay's
 	spools   *store.Spools
 	host     host.Host
 	invited  invited
@@ -71,7 +72,6 @@ type Aggregator struct {
 	conns   map[admission.Place]*conn
 	newest  uint64                                   // the number of the newest connection
 	session *hubSession                              // nil before the server has published one
-	unended string                                   // the session, in hex, that has begun and not ended; "": none
 	ended   map[admission.PublicKey][]session.Latest // sessions that a server has signed the end of, as clients have shown
 	growing *admission.Federation                    // in epochs that wait for the end of the session; nil: none do
 	founded int                                      // places at the start
@@ -98,6 +98,11 @@ type hubSession struct {
 	behind   map[*conn]session.Declined            // likewise, behind relays
 	hopeless bool                                  // the server's connection was closed for it to hear that too many decline
 	opened   uint64                                // the last round that the server has opened
+	first    uint64                                // the first round that it has opened since this process began; 0: none
+	sums     map[uint64]int                        // survivors of each round since then that released a sum
+	leaf     *protocol.Leaf                        // of its beginning, in the log of sessions
+	receipt  []byte                                // of its end
+	sizes    []int64                               // of the log, that the receipt proves growth from
 	over     bool                                  // of a relay: the aggregator says that nothing is left but the end
 }
 
@@ -112,6 +117,7 @@ type conn struct {
 	shown    admission.Hash   // of the text of the list that the peer has
 	has      *admission.List  // of a server or relay: the list that it was shown over this stream; nil: none
 	newer    []byte           // the head of a client's ledger that the client is shown; nil: none
+	seen     []int64          // sizes of the log of sessions that the peer, or of a relay the clients behind it, have seen
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
@@ -130,10 +136,10 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if err != nil {
 		return nil, err
 	}
-	a.loadEnd()
-	if err = a.loadRunning(); err != nil {
+	if a.log, err = store.OpenSessionLog(cfg.State, cfg.Federation.Hash(), cfg.Identity); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
+	a.loadEnd()
 	a.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
 	a.host.SetStreamHandler(peer.EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
 	a.host.SetStreamHandler(peer.AlignID, func(s network.Stream) { a.handle(s, a.align) })
@@ -305,7 +311,7 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	if m.Register == nil || m.Register.Version != peer.ProtocolID {
 		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + peer.ProtocolID, ForGood: true})
 	}
-	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List,
+	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen},
 		link: newLink(s, peer.QueueSize), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
 	if place.Role == protocol.Client && m.Register.Head != nil {
 		owner, _ := peer.KeyOf(c.peer)
@@ -326,6 +332,10 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 		}
 	}
 	a.showEnd(m.Register.End)
+	if size, _ := a.log.Last(); a.log != nil && m.Register.Seen > size {
+		log.Error().Stringer("place", place).Int64("seen", m.Register.Seen).Int64("entries", size).
+			Msg("the log of sessions is shorter than a party has seen it, and the party refuses it: put the newest copy of the folder log back")
+	}
 	a.enter(c)
 	defer a.leave(c)
 	log.Info().Stringer("place", place).Msg("has come")

@@ -115,7 +115,11 @@ func stateWriters(t *testing.T) []testutil.Writer {
 	checkpoint := func(n int) *store.Checkpoint {
 		return &store.Checkpoint{Round: uint64(n), State: make([]byte, 5000)}
 	}
-	finished := func(dir string) string { return filepath.Join(dir, "finished.json") }
+	receipts := func(dir string) string { return filepath.Join(dir, "receipts.jsonl") }
+	log, err := store.OpenSessionLog("", admission.Hash{}, drawn(t, "aggregator"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	at := func(dir string) *Aggregator {
 		a := new(Aggregator)
 		a.cfg.State, a.cfg.Observer = dir, session.Observing(nil)
@@ -141,17 +145,28 @@ func stateWriters(t *testing.T) []testutil.Writer {
 				list, err := store.Consents(dir)
 				return len(list), err
 			}},
-		{Name: "finished sessions", File: "finished.json",
+		{Name: "receipts", File: "receipts.jsonl",
 			Write: func(dir string, n int) error {
-				f, err := store.OpenFinished(finished(dir))
+				f, err := store.OpenReceipts(receipts(dir))
+				if err == nil {
+					err = log.Add(leafOf(t, n))
+				}
 				if err != nil {
 					return err
 				}
-				return f.Add(protocol.SessionID{byte(n)}, nil)
+				_, _, seen := f.Last()
+				r, err := log.Receipt(seen)
+				if err == nil {
+					_, err = f.Meet(r, drawn(t, "aggregator").Public(), false)
+				}
+				if err != nil {
+					return err
+				}
+				return f.Add(r, drawn(t, "client"), 0)
 			},
 			Read: func(dir string) (n int, err error) {
-				f, err := store.OpenFinished(finished(dir))
-				for err == nil && f.Has(protocol.SessionID{byte(n + 1)}) {
+				f, err := store.OpenReceipts(receipts(dir))
+				for err == nil && f.Has(fmt.Sprintf("%032x", n+1)) {
 					n++
 				}
 				return n, err
@@ -174,6 +189,19 @@ func stateWriters(t *testing.T) []testutil.Writer {
 				return len(x.List), err
 			}},
 	}
+}
+
+// leafOf is the log's entry of the session number n, which the server has ended.
+func leafOf(t *testing.T, n int) *protocol.Leaf {
+	t.Helper()
+	server, f := drawn(t, "server"), &protocol.Final{Model: []byte("model")}
+	digest := make([]byte, 32)
+	if err := protocol.SignFinal(server.Ed25519(), protocol.SessionID{15: byte(n)}, f); err != nil {
+		t.Fatal(err)
+	}
+	key := server.Public()
+	begun := protocol.Leaf{Format: protocol.LeafFormat, Session: fmt.Sprintf("%032x", n), Agreement: digest, Plan: digest, Clients: 1, Rounds: 1, Charges: []dp.Event{}, Server: key[:]}
+	return begun.Ended(f, nil)
 }
 
 func consentFile(n int) string { return filepath.Join("consents", fmt.Sprintf("%032x.json", n)) }
@@ -298,24 +326,4 @@ func TestExcludedOnABadDisk(t *testing.T) {
 func offer(id protocol.ClientID) admission.Offer {
 	return admission.Offer{Place: admission.ClientPlace(id), Serial: 1, NotAfter: time.Now().Add(time.Hour),
 		Contact: admission.Contact{Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, Peer: "peer"}}
-}
-
-// An aggregator that could not keep which session runs keeps it at the next publication of that session. A federation
-// would else grow within the session, after a restart.
-func TestRunningOnABadDisk(t *testing.T) {
-	blocked := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil { // where the folder should be
-		t.Fatal(err)
-	}
-	a := &Aggregator{cfg: AggregatorConfig{State: blocked}}
-	if err := a.keepRunning("ab"); err == nil {
-		t.Fatal("it is kept in no folder")
-	}
-	if err := errors.Join(os.Remove(blocked), os.Mkdir(blocked, 0o700), a.keepRunning("ab")); err != nil {
-		t.Fatal(err)
-	}
-	again := &Aggregator{cfg: AggregatorConfig{State: blocked}}
-	if err := again.loadRunning(); err != nil || !again.running() {
-		t.Errorf("after a restart no session runs, %v", err)
-	}
 }

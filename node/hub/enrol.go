@@ -7,16 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -139,12 +134,6 @@ func (a *Aggregator) relist() {
 	}
 }
 
-// runningFile is the file in the aggregator's state with the session that has begun and not ended. A
-// federation grows between sessions alone, also if the aggregator was started again within one.
-const runningFile = "running.txt"
-
-func (a *Aggregator) runningPath() string { return filepath.Join(a.cfg.State, runningFile) }
-
 // errGrowing: the place is of an epoch that begins when the session has ended. The party asks again.
 var errGrowing = errors.New("node: the place is there when the session has ended")
 
@@ -199,10 +188,8 @@ func (a *Aggregator) applyGrowth() {
 
 // running says whether a session has begun and not ended. The caller holds mu.
 func (a *Aggregator) running() bool {
-	if a.session != nil && a.session.final == nil {
-		return true
-	}
-	return a.unended != ""
+	_, last := a.log.Last()
+	return a.session != nil && a.session.final == nil || last != nil && last.Model == nil
 }
 
 // waitsToGrow says whether a place is of an epoch that waits for the end of a session.
@@ -210,35 +197,6 @@ func (a *Aggregator) waitsToGrow(p admission.Place) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.growing != nil && p.Role == protocol.Client && int64(p.Client) >= int64(a.cfg.Registry.Federation().Places()) && int64(p.Client) < int64(a.growing.Places())
-}
-
-// keepRunning keeps which session runs; "": none. The caller holds mu.
-func (a *Aggregator) keepRunning(id string) error {
-	if a.cfg.State == "" || id == a.unended { // a relay keeps nothing
-		return nil
-	}
-	var err error
-	if id != "" {
-		err = atomicfile.Write(a.runningPath(), []byte(id+"\n"), 0o600)
-	} else if err = os.Remove(a.runningPath()); errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err == nil {
-		a.unended = id // else the next call tries again
-	}
-	return err
-}
-
-// loadRunning reads which session ran before a restart.
-func (a *Aggregator) loadRunning() error {
-	text, err := os.ReadFile(a.runningPath())
-	if a.cfg.State == "" || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if a.unended = strings.TrimSpace(string(text)); a.session != nil && a.unended == sessionName(a.session.terms.Session) {
-		return errors.Join(err, a.keepRunning("")) // it was ended, and the end is on disk
-	}
-	return err
 }
 
 func sessionName(id protocol.SessionID) string { return hex.EncodeToString(id[:]) }
@@ -253,7 +211,8 @@ func (a *Aggregator) isNewSession(p *session.Signed, server admission.PublicKey)
 	peek := *p
 	peek.Ended = true // whatever epoch it is of
 	d, err := peek.Verify(a.cfg.Registry.Federation(), server)
-	return err != nil || sessionName(d.Terms.Session) != a.unended
+	_, last := a.log.Last()
+	return err != nil || last == nil || last.Model != nil || sessionName(d.Terms.Session) != last.Session
 }
 
 // tickets is the file that tells an aggregator whom the operator has invited. Nothing

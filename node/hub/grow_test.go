@@ -1,31 +1,43 @@
 package hub
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// An aggregator that was started again within a session knows of that: the federation grows later.
+// An aggregator that was started again within a session knows of that by its log: the federation grows later.
 func TestRunningIsKept(t *testing.T) {
 	d := newDoor(t, 3)
-	dir := d.a.cfg.State
-	id := sessionName(protocol.SessionID{7})
-	if err := d.a.keepRunning(id); err != nil {
+	open := func() *store.SessionLog {
+		l, err := store.OpenSessionLog(d.a.cfg.State, d.a.cfg.Federation.Hash(), d.a.cfg.Identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	p := d.description()
+	of, err := p.Verify(d.a.cfg.Federation, d.server.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := of.Leaf(p, d.server.Public())
+	if err == nil {
+		err = open().Add(leaf)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	again := func() *Aggregator {
-		a := &Aggregator{cfg: AggregatorConfig{State: dir, Log: zerolog.Nop(), Registry: d.a.cfg.Registry}}
-		if err := a.loadRunning(); err != nil {
-			t.Fatal(err)
-		}
-		return a
+		return &Aggregator{cfg: AggregatorConfig{Log: zerolog.Nop(), Registry: d.a.cfg.Registry}, log: open()}
 	}
 	a := again()
-	if !a.running() || a.unended != id {
-		t.Errorf("started again: session %q", a.unended)
+	if !a.running() {
+		t.Error("started again, no session runs")
 	}
 	next, err := a.cfg.Registry.Federation().Grow(d.operator, 1, nil, d.a.now())
 	if err == nil {
@@ -34,10 +46,11 @@ func TestRunningIsKept(t *testing.T) {
 	if err != nil || a.cfg.Registry.Federation().Places() != 3 || a.growing != next {
 		t.Errorf("it grows within the session: %v", err)
 	}
-	if err := a.keepRunning(""); err != nil {
+	f := &protocol.Final{Model: []byte("model")}
+	if err = errors.Join(protocol.SignFinal(d.server.Ed25519(), d.terms.Session, f), a.log.Add(leaf.Ended(f, nil))); err != nil {
 		t.Fatal(err)
 	}
 	if a = again(); a.running() {
-		t.Errorf("after the end: session %q", a.unended)
+		t.Error("after the end a session runs")
 	}
 }

@@ -52,9 +52,13 @@ func newDoor(t *testing.T, clients int) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log, err := store.OpenSessionLog("", f.Hash(), key("aggregator"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := &door{t: t, serial: 1, operator: key("operator"), server: key("server"), terms: nodetest.Terms(),
-		a: &Aggregator{cfg: AggregatorConfig{Federation: f, Registry: r, Log: zerolog.Nop(), Observer: session.Observing(nil), State: t.TempDir()},
-			host: nowhere{}, conns: make(map[admission.Place]*conn), now: time.Now, ctx: t.Context()}}
+		a: &Aggregator{cfg: AggregatorConfig{Identity: key("aggregator"), Federation: f, Registry: r, Log: zerolog.Nop(), Observer: session.Observing(nil), State: t.TempDir()},
+			log: log, host: nowhere{}, conns: make(map[admission.Place]*conn), now: time.Now, ctx: t.Context()}}
 	d.terms.Cohort.Clients, d.terms.StageTimeout = clients, 10*time.Second
 	return d
 }
@@ -100,7 +104,15 @@ func (d *door) ended() {
 		d.t.Fatal(err)
 	}
 	p := d.description()
-	s := &hubSession{signed: p}
+	of, err := p.Verify(d.a.cfg.Federation, d.server.Public())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	leaf, err := of.Leaf(p, d.server.Public())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s := &hubSession{signed: p, server: d.server.Public(), terms: d.terms, leaf: leaf}
 	d.a.session = s
 	f := &protocol.Final{Model: []byte("model")}
 	if err := errors.Join(protocol.SignFinal(d.server.Ed25519(), d.terms.Session, f), d.a.keepFinal(s, f)); err != nil {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -113,7 +112,7 @@ type File struct {
 }
 
 // StateFiles are the files that an aggregator may have in its state beside its registry.
-var StateFiles = []string{headsFile, endFile, runningFile, excludedFile}
+var StateFiles = []string{store.SessionFolder, headsFile, endFile, excludedFile}
 
 // CheckState reads the files of an aggregator's state beside its registry, and changes nothing. A file
 // that is missing is left out: the aggregator can do without each.
@@ -134,9 +133,16 @@ func CheckState(state string, f *admission.Federation, list *admission.List) []F
 			}
 			return fmt.Sprintf("end of session %s with a model of %d bytes, signed by the server", sessionName(e.descriptor.Terms.Session), len(e.final.Model)), nil
 		}},
-		{runningFile, func(path string) (string, error) {
-			text, err := os.ReadFile(path)
-			return "session " + strings.TrimSpace(string(text)) + " has begun and not ended", err
+		{store.SessionFolder, func(path string) (string, error) {
+			key, ok := list.Holder(admission.AggregatorPlace)
+			if !ok {
+				return "not checked: the list does not say whose key signs it", nil
+			}
+			s, err := store.ReadSessions(store.ReadFolder(path), key)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("log of sessions with %d entries, each in its place", s.Tree.N), nil
 		}},
 		{excludedFile, func(path string) (string, error) {
 			var kept exclusions
@@ -220,17 +226,21 @@ type ending struct {
 	Signature  []byte          `json:"signature"`
 	Model      []byte          `json:"model"`
 	Final      []byte          `json:"final"` // the signature of the model
+	Receipt    []byte          `json:"receipt,omitempty"`
 }
 
 func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
 
 // keepFinal keeps the end of a session, durably when it returns.
 func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
+	if err := a.logEnd(s, f); err != nil {
+		return err
+	}
 	frames, err := wire.AppendFrames(nil, f)
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
+	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature, Receipt: f.Receipt})
 	if err != nil {
 		return err
 	}
@@ -245,7 +255,7 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	s.final = frames
 	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Round: uint64(s.terms.Steps.Rounds()), Party: protocol.Party{Role: protocol.Aggregator}})
 	a.tellRelays(s)
-	return a.keepRunning("")
+	return nil
 }
 
 // forget lets the end of a session go when another one begins.
@@ -284,7 +294,16 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	}
 	s := a.lead(e.signed, e.descriptor, e.server, list)
 	s.closeAcceptance()
-	s.final = frames
+	s.final, s.receipt = frames, e.final.Receipt
+	if s.receipt != nil && a.log != nil {
+		r, failed := store.ParseReceipt(s.receipt)
+		if failed == nil {
+			_, _, failed = r.Verify(a.cfg.Identity.Public())
+		}
+		if failed != nil {
+			return nil, fmt.Errorf("%s: %w", a.endPath(), failed)
+		}
+	}
 	return s, nil
 }
 
@@ -311,7 +330,7 @@ func openEnd(path string, f *admission.Federation, list *admission.List) (*opene
 		return nil, fmt.Errorf("%s: %w: no party on the list is the server", path, session.ErrSession)
 	}
 	out := &openedEnd{signed: &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}, server: server,
-		final: &protocol.Final{Model: e.Model, Signature: e.Final}}
+		final: &protocol.Final{Model: e.Model, Signature: e.Final, Receipt: e.Receipt}}
 	if out.descriptor, err = out.signed.Verify(f, server); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,10 +166,15 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 		s.driver.Give(s.ctx, protocol.Start{})
 	}
 	r.hub.mu.Lock()
-	without := r.hub.declinedIn(s)
+	without, seen := r.hub.declinedIn(s), []int64(nil)
+	for _, c := range r.hub.conns {
+		if len(c.seen) > 0 && len(seen) < mostSizes && !slices.Contains(seen, c.seen[0]) {
+			seen = append(seen, c.seen[0])
+		}
+	}
 	r.hub.mu.Unlock()
 	peer.Within(st, peer.RegisterTimeout)
-	if err = session.Say(st, &session.Message{Ready: &session.Ready{Presences: presences, Declined: without}}); err != nil {
+	if err = session.Say(st, &session.Message{Ready: &session.Ready{Presences: presences, Declined: without, Seen: seen}}); err != nil {
 		return err
 	}
 	err = session.Carry(ctx, st, r.up.queueOf(s), s.terms.Limits(protocol.Aggregator, protocol.Relay), nil, func(m protocol.Message) error {

@@ -137,6 +137,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 					s.behind = make(map[*conn]session.Declined)
 				}
 				s.behind[c] = n.Message.Ready.Declined.Within(a.cfg.Registry.Federation().Places())
+				c.seen = n.Message.Ready.Seen
 				a.hopeless(s)
 				a.mu.Unlock()
 				return s, n.Message.Ready.Presences, nil

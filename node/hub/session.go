@@ -172,18 +172,26 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", session.ErrSession)
 	}
-	if old != nil {
-		if old.terms.Session != d.Terms.Session {
-			if err = a.forget(); err != nil {
-				return nil, err
-			}
-		}
-		old.stop()
+	leaf, err := d.Leaf(p, key)
+	if err != nil {
+		return nil, &unfit{err}
 	}
-	if err = a.keepRunning(sessionName(d.Terms.Session)); err != nil {
+	if old != nil && old.terms.Session != d.Terms.Session {
+		if err = a.forget(); err != nil {
+			return nil, err
+		}
+	}
+	if err = a.log.Add(leaf); err != nil { // before any plan leaves
 		return nil, err
 	}
+	if old != nil {
+		old.stop()
+	}
 	s := a.lead(p, d, key, list)
+	s.leaf, s.sums = leaf, make(map[uint64]int)
+	if old != nil && old.terms.Session == d.Terms.Session && old.sums != nil {
+		s.first, s.sums = old.first, old.sums
+	}
 	c.in = s
 	a.begin(s)
 	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("rounds", d.Terms.Steps.Rounds()).Msg("session published")
@@ -396,10 +404,6 @@ func (a *Aggregator) serveClient(c *conn) error {
 	if current {
 		s.lives[c.place.Client] = c.life
 	}
-	var final [][]byte
-	if s.final != nil {
-		final = c.rest(protocol.KindFinal, [][]byte{s.final})
-	}
 	a.mu.Unlock()
 	if !current {
 		return nil // overtaken by another session or connection
@@ -415,15 +419,20 @@ func (a *Aggregator) serveClient(c *conn) error {
 	defer s.driver.Give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
 	a.mu.Lock()
 	s.answered(c)
+	if s.final != nil {
+		a.proveTo(c, s)
+		_ = c.queue.Add(c.rest(protocol.KindFinal, [][]byte{s.final})...)
+	}
 	a.mu.Unlock()
-	_ = c.queue.Add(final...)
 	return a.carry(c, s, protocol.Party(c.place))
 }
 
 // carry reads and writes the messages of a registered peer until its stream ends.
 func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 	_ = c.stream.SetDeadline(time.Time{})
+	wrote := make(chan struct{})
 	a.busy.Go(func() {
+		defer close(wrote)
 		if err := c.queue.Write(c.stream, c.closed); err != nil {
 			c.close()
 		}
@@ -447,7 +456,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
 			m = nil
 		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
-			c.finish() // by which the server knows that what it said last has arrived
+			c.queue.End() // by which the server knows that what it said last has arrived, behind the receipt
+			<-wrote
+			c.finish()
 			return peer.ErrEnd
 		} else if err != nil {
 			return peer.IgnoreEOF(err)
@@ -463,6 +474,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			if err = a.keepFinal(s, f); err != nil {
 				return fmt.Errorf("keeping the end of the session: %w", err)
 			}
+			if answer, failed := wire.AppendFrames(nil, &protocol.Final{Receipt: f.Receipt}); failed == nil {
+				_ = c.queue.Add(answer)
+			}
 			a.paid.Set(false)
 			a.busy.Go(a.applyGrowth)
 		}
@@ -470,7 +484,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		if o, ok := m.(*protocol.Open); ok && from.Role == protocol.Server && o.Plan != nil {
 			a.paid.Set(false) // the server has the sum of the round before
 			a.mu.Lock()
-			s.opened = max(s.opened, o.Plan.Round)
+			s.opened, s.first = max(s.opened, o.Plan.Round), cmp.Or(s.first, o.Plan.Round)
 			a.mu.Unlock()
 		}
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
@@ -517,6 +531,9 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 		}
 		if e.To.Role == protocol.Server {
 			s.told = pieces // it comes back for it
+			if sum, ok := e.Message.(*protocol.Result); ok && s.sums != nil {
+				s.sums[sum.Round] = sum.Survivors
+			}
 		}
 		if !there {
 			continue

@@ -232,6 +232,15 @@ func KeyOf(id peer.ID) (admission.PublicKey, error) {
 	return admission.NewPublicKey(raw)
 }
 
+// ContactKey is the identity key of the aggregator that a contact names.
+func ContactKey(c admission.Contact) (admission.PublicKey, error) {
+	id, err := peer.Decode(c.Peer)
+	if err != nil {
+		return admission.PublicKey{}, fmt.Errorf("the aggregator's peer ID %q: %w", c.Peer, err)
+	}
+	return KeyOf(id)
+}
+
 // ParseAddress reads a multiaddress such as /ip4/192.0.2.1/tcp/7946. The error of an address in another form, such as
 // 192.0.2.1:7946, has the address in this form.
 func ParseAddress(text string) (multiaddr.Multiaddr, error) {

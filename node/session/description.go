@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
@@ -33,6 +35,8 @@ type Terms struct {
 	Gather time.Duration `json:"gather"`
 	// Steps holds the requests of the rounds, and the sizes of their models.
 	Steps protocol.Schedule `json:"steps"`
+	// Claims are for the log of sessions: what the statement says beside the charges.
+	Claims protocol.Claims `json:"claims"`
 }
 
 // Validate reports everything that makes the terms unusable.
@@ -90,6 +94,28 @@ func (t *Terms) Plans() []*protocol.Plan {
 	return list
 }
 
+// Charges returns the releases of all rounds after the first few, as a client in every round is charged for them.
+func (t *Terms) Charges(past uint64) ([]dp.Event, error) {
+	charged := []dp.Event{}
+	for k, plan := range t.Plans() {
+		rounds := uint64(t.Steps[k].Rounds)
+		skipped := min(past, rounds)
+		past -= skipped
+		turns := t.Cohort.Turns(int(rounds - skipped))
+		if turns == 0 {
+			continue
+		}
+		events, err := plan.Charges()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			charged = append(charged, e.Times(turns))
+		}
+	}
+	return charged, nil
+}
+
 // Limits returns the limits on messages from one role to another in the session. Nothing else is
 // read: another party's messages can be much larger.
 func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
@@ -123,9 +149,20 @@ type Descriptor struct {
 
 // digest returns the hash that the server's signature is over.
 func (d *Signed) digest() []byte {
-	descriptor := sha256.Sum256(d.Descriptor)
-	h := protocol.NewTranscript("fedsim/node/session/v1").Bytes(descriptor[:]).Sum()
+	h := protocol.DescriptionHash(sha256.Sum256(d.Descriptor))
 	return h[:]
+}
+
+// Leaf returns the entry of the log of sessions for the beginning of a session, by its description that was verified.
+func (d *Descriptor) Leaf(s *Signed, server admission.PublicKey) (*protocol.Leaf, error) {
+	agreement, plan := sha256.Sum256(d.Experiment), sha256.Sum256(s.Descriptor)
+	l := &protocol.Leaf{Format: protocol.LeafFormat, Session: hex.EncodeToString(d.Terms.Session[:]), Agreement: agreement[:], Plan: plan[:], Claims: d.Terms.Claims,
+		Clients: d.Terms.Cohort.All(), Rounds: d.Terms.Steps.Rounds(), Charges: []dp.Event{}, Server: server[:], Signature: s.Signature}
+	var err error
+	if l.Claims.Delta > 0 { // else there is no ε, and no plan has a price
+		l.Charges, err = d.Terms.Charges(0)
+	}
+	return l, err
 }
 
 // Sign makes the description of a session.

@@ -62,6 +62,8 @@ type Register struct {
 	At time.Time `json:"at,omitzero"`
 	// End, of a client, is the signed end of the last session that the client has finished.
 	End *protocol.End `json:"end,omitempty"`
+	// Seen is the size of the log of sessions that a client or the server has seen last; 0: none.
+	Seen int64 `json:"seen,omitempty"`
 }
 
 // Welcome acknowledges a registration.
@@ -112,6 +114,8 @@ type Ready struct {
 	// Begun, of a client, names the beginning of the latest plan or model, which came over an earlier stream. The client
 	// is sent the rest.
 	Begun *Begun `json:"begun,omitempty"`
+	// Seen, of a relay, are the sizes of the log of sessions that the clients behind it have seen last.
+	Seen []int64 `json:"seen,omitempty"`
 	// Declined, of a relay, counts the clients behind it that decline the session.
 	Declined Declined `json:"declined,omitempty"`
 }

@@ -21,6 +21,7 @@ func golden() *session.Descriptor {
 	d := &session.Descriptor{Experiment: []byte("the experiment"), Terms: session.Terms{
 		Cohort: protocol.Cohort{Clients: 40, Tolerance: 0.25, Colluders: 0.125, Enrolled: 60, Goal: 35}, Mode: graph.Active, SitOut: 0.0625,
 		StageTimeout: time.Minute, Tail: 10 * time.Second, Gather: 10 * time.Minute,
+		Claims: protocol.Claims{Unit: "user", Delta: 0.125, SamplerError: 1.0 / 1024, Search: "private", SearchDigest: "ab", Start: "cd"},
 		Steps: protocol.Schedule{
 			{Rounds: 3, Phase: "gramian", Model: 4096, Releases: []protocol.Release{
 				{Name: "G", Len: 200, L2: 2.5, L1: 4, LInf: 0.5, MaxNonZero: 20, Scale: 1024, Width: 29, Sensitivity: 0.75,

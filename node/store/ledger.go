@@ -275,11 +275,11 @@ func (l *Ledger) Last(session protocol.SessionID) uint64 {
 	return l.sessions[session].last
 }
 
-// Charged reports whether a round of the session was charged.
-func (l *Ledger) Charged(session protocol.SessionID) bool {
+// Charged counts the rounds of the session that were charged.
+func (l *Ledger) Charged(session protocol.SessionID) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sessions[session].charges > 0
+	return l.sessions[session].charges
 }
 
 // Charges counts the rounds of all sessions that were charged.

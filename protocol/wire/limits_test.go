@@ -50,7 +50,7 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindResult:       256 + 8*1005 + 2*16,
 		protocol.KindAbort:        256,
 		protocol.KindHeld:         256,
-		protocol.KindFinal:        256 + 8000 + 96<<10, // with the receipt of a log
+		protocol.KindFinal:        256 + 8000 + 96<<10,                                // with the receipt of a log
 		protocol.KindForward:      256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
 		protocol.KindRelayAck:     256,
 		protocol.KindRelayCollect: 256,

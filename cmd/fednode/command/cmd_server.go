@@ -105,7 +105,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	n := node.ServerConfig{Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, State: c.State,
+	n := node.ServerConfig{Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, State: c.State, Receipts: m.Receipts,
 		Gather: seconds(algorithm.Gather.Value(settings)), Terms: terms(e), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
 	if n.Strategy, err = e.Strategy(); err != nil {
 		return err
@@ -420,6 +420,7 @@ func terms(e *experiment.Experiment) *session.Terms {
 	return &session.Terms{
 		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
 		StageTimeout: seconds(algorithm.StageTimeout.Value(e.Config)), Tail: seconds(algorithm.Tail.Value(e.Config)), Gather: seconds(algorithm.Gather.Value(e.Config)), Steps: e.Schedule,
+		Claims: agreement.Claims(e),
 	}
 }
 

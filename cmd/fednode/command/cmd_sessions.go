@@ -171,7 +171,7 @@ func sessionsOfClient(state string) ([]sessionLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	finished, err := store.OpenFinished(filepath.Join(state, party.FinishedFile))
+	finished, err := store.OpenReceipts(filepath.Join(state, party.ReceiptsFile))
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func sessionsOfClient(state string) ([]sessionLine, error) {
 	for i := range consents {
 		c := &consents[i]
 		l := sessionLine{Session: c.Session, Began: c.At, Algorithm: c.Algorithm, Is: "taken up", Clients: c.Clients, Rounds: uint64(c.Rounds), Budget: c.Budget}
-		if finished.HasNamed(c.Session) {
+		if finished.Has(c.Session) {
 			l.Is = "finished"
 		}
 		for _, dir := range []string{filepath.Join(state, party.ResultFolder), filepath.Join(state, party.PastFolder, c.Session, party.ResultFolder)} {

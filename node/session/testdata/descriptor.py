@@ -52,6 +52,7 @@ DESCRIPTOR = {
                 release("local", 1, 1, 0, 0, 1, 1, 8, noise("local", 9)),
             ], "model_bytes": 0},
         ],
+        "claims": {"unit": "user", "delta": 0.125, "sampler_error": 0.0009765625, "search": "private", "search_digest": "ab", "start": "cd"},
     },
     "experiment": base64.b64encode(b"the experiment").decode(),
 }

@@ -84,10 +84,7 @@ func (x *Report) client(own admission.PublicKey) {
 			x.add(Note, "consents", fmt.Sprintf("the ledger has charges of session %s, and the record of what was agreed to is gone", session), "nothing depends on it; the ledger has the cost")
 		}
 	}
-	if x.has(party.FinishedFile) {
-		_, err = store.OpenFinished(filepath.Join(x.dir, party.FinishedFile))
-		x.looked(party.FinishedFile, err, "", "the sessions that are finished")
-	}
+	x.receipts()
 	if x.has(party.ResultFolder) {
 		x.result(party.ResultFolder)
 	}
@@ -191,7 +188,16 @@ func (x *Report) past(session func(id string)) {
 	}
 }
 
+// receipts checks the receipts of the sessions that are finished.
+func (x *Report) receipts() {
+	if x.has(party.ReceiptsFile) {
+		_, err := store.OpenReceipts(filepath.Join(x.dir, party.ReceiptsFile))
+		x.looked(party.ReceiptsFile, err, "", "receipts of the sessions that are finished")
+	}
+}
+
 func (x *Report) server() {
+	x.receipts()
 	for _, name := range append([]string{party.PublicFile, party.EndedFile, party.CurrentLink, party.StartFile}, party.CheckpointFiles...) {
 		x.has(name)
 	}

@@ -30,7 +30,7 @@ const (
 	RegistryFile   = "registry.db"
 	LedgerFile     = "ledger.db"
 	MembershipFile = "membership.json"
-	FinishedFile   = "finished.json" // of a client; made with the first session that it finishes
+	ReceiptsFile   = "receipts.jsonl" // of a client or the server; made with the first session that it finishes
 )
 
 // Member is a party's place in its federation, as its state has it.
@@ -38,8 +38,8 @@ type Member struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
 	Registry   *admission.Registry
-	Ledger     *store.Ledger           // of a client
-	Finished   *store.FinishedSessions // of a client
+	Ledger     *store.Ledger // of a client
+	Receipts   *store.Receipts
 	files      []interface{ Close() error }
 }
 
@@ -249,6 +249,9 @@ func (m *Member) open(dir string, log *zerolog.Logger) error {
 		return err
 	}
 	m.files = append(m.files, m.Registry)
+	if m.Receipts, err = store.OpenReceipts(filepath.Join(dir, ReceiptsFile)); err != nil {
+		return err
+	}
 	if m.Membership.Enrolment.Ticket.Place.Role != protocol.Client {
 		return nil
 	}
@@ -260,8 +263,7 @@ func (m *Member) open(dir string, log *zerolog.Logger) error {
 		return err
 	}
 	m.files = append(m.files, m.Ledger)
-	m.Finished, err = store.OpenFinished(filepath.Join(dir, FinishedFile))
-	return err
+	return nil
 }
 
 // Close lets go of the files. All that is in them is durable.
