@@ -10,9 +10,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// Aggregator is the aggregator's side of the real sum of one round. Each message is
-// checked, added and dropped: besides keys and shares it holds one vector for each
-// release, whatever the number of clients. It is not safe for concurrent use.
+// Aggregator is the aggregator's side of the real sum of one round. Each message is checked, added and dropped: besides keys and
+// shares it holds one vector for each release, whatever the number of clients. It is not safe for concurrent use.
 type Aggregator struct {
 	setup   protocol.Setup
 	plan    *protocol.Plan // nil before Begin
@@ -47,8 +46,7 @@ type Aggregator struct {
 	finished bool
 }
 
-// NewAggregator sets up a round. It returns the errors of Params.Validate, as far as they do not
-// need the plan.
+// NewAggregator sets up a round. It returns the errors of Params.Validate, as far as they do not need the plan.
 func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 	if err := errors.Join(s.Cohort.Validate(), params.validateSetup(s)); err != nil {
 		return nil, err
@@ -64,9 +62,8 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 // parties left there.
 func (a *Aggregator) Use(known *Agreements) { a.known = known }
 
-// Begin takes the plan of the round that was set up, once, before the first masked input at the
-// latest. It returns ErrPlan for a plan of another setup, and otherwise the errors of
-// protocol.Plan.Validate.
+// Begin takes the plan of the round that was set up, once, before the first masked input at the latest. It returns ErrPlan for a
+// plan of another setup, and otherwise the errors of protocol.Plan.Validate.
 func (a *Aggregator) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != a.setup || a.plan != nil {
 		return ErrPlan
@@ -85,17 +82,15 @@ func (a *Aggregator) Begin(plan *protocol.Plan) error {
 // Confirms reports whether clients sign the survivors before they unmask.
 func (a *Aggregator) Confirms() bool { return a.params.Mode == graph.Active }
 
-// Receive takes a client's message of the present stage. A client is heard once
-// a stage, and only if it answered every stage before. An error is a *Fault: the
-// message counts as not sent, and nothing of it was added.
+// Receive takes a client's message of the present stage. A client is heard once a stage, and only if it answered every stage
+// before. An error is a *Fault: the message counts as not sent, and nothing of it was added.
 func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 	return a.receive(from, m, func() error { return a.take(from, m, a.check(from, m, protocol.Workers(1))) })
 }
 
-// Verify is the first part of Receive, for a message with signatures, and nil for any other
-// message. It returns a function that verifies the signatures. That function returns the second
-// part, which takes the message or says what is wrong with it. Verifying reads only state that is
-// fixed as long as the stage is, so it may run on any goroutine, beside anything but Close.
+// Verify is the first part of Receive, for a message with signatures, and nil for any other message. It returns a function that
+// verifies the signatures. That function returns the second part, which takes the message or says what is wrong with it. Verifying
+// reads only state that is fixed as long as the stage is, so it may run on any goroutine, beside anything but Close.
 func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error) {
 	if round, stage := m.At(); !a.Confirms() || a.expects(from, round, stage) != nil {
 		return nil
@@ -170,11 +165,10 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage, wrong
 	return nil
 }
 
-// Culprits returns the clients that have been proved to break the protocol, in the order in which
-// they were found out. It is empty in semi-honest mode, where clients are assumed not to lie. A
-// culprit is a client whose message was refused for its content, or a dealer of shares of another
-// secret than it published. Complaints by no more clients than may lie never make a client a
-// culprit. Culprits must not be called while Sum computes.
+// Culprits returns the clients that have been proved to break the protocol, in the order in which they were found out. It is empty
+// in semi-honest mode, where clients are assumed not to lie. A culprit is a client whose message was refused for its content, or a
+// dealer of shares of another secret than it published. Complaints by no more clients than may lie never make a client a culprit.
+// Culprits must not be called while Sum computes.
 func (a *Aggregator) Culprits() []protocol.Culprit { return a.culprits }
 
 func (a *Aggregator) blame(id protocol.ClientID, err error) {
@@ -209,9 +203,8 @@ func (a *Aggregator) course() protocol.StageFlow {
 	return protocol.StageFlow{Confirms: a.Confirms(), Replaces: a.setup.Replaces}
 }
 
-// Close ends the present stage: no more messages of it are received. An error that is a
-// protocol.Reason says that no sum is possible any more, so that the next stage need not
-// be run. A *SpoolError says that shares cannot be kept.
+// Close ends the present stage: no more messages of it are received. An error that is a protocol.Reason says that no sum is
+// possible any more, so that the next stage need not be run. A *SpoolError says that shares cannot be kept.
 func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)
@@ -237,8 +230,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	}
 }
 
-// Next is the message that opens the stage after the closed one, for a client
-// that answered it. It is asked for once for each.
+// Next is the message that opens the stage after the closed one, for a client that answered it. It is asked for once for each.
 func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	switch closed {
 	case protocol.StageAdvertise:
@@ -260,8 +252,7 @@ func (a *Aggregator) fault(from protocol.ClientID, s protocol.Stage, err error) 
 	return &Fault{Culprit: protocol.ClientParty(from), Round: a.setup.Round, Stage: s, Err: err}
 }
 
-// starved reports the first of the clients in set of whom fewer neighbours are
-// in holders than it takes to restore a secret.
+// starved reports the first of the clients in set of whom fewer neighbours are in holders than it takes to restore a secret.
 func (a *Aggregator) starved(set, holders protocol.Bitmap) error {
 	for i := range a.roster.members {
 		if !set.Has(i) {

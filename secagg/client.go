@@ -21,13 +21,11 @@ type PartyConfig struct {
 	Session protocol.SessionID
 	Params  Params
 	Entropy entropy.Source
-	// Identity signs for the client in active mode; its public half is on the
-	// enrolment list.
+	// Identity signs for the client in active mode; its public half is on the enrolment list.
 	Identity ed25519.PrivateKey
 	// Agreements, in a simulation, are shared by all its parties; nil in a deployment.
 	Agreements *Agreements
-	// Last is the latest round of the session that was recorded before a restart: the
-	// party takes part in later ones only. 0: none.
+	// Last is the latest round of the session that was recorded before a restart: the party takes part in later ones only. 0: none.
 	Last uint64
 }
 
@@ -62,9 +60,8 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	return &Party{cfg: cfg, channel: k, last: cfg.Last}, cfg.Agreements.leaveChannel(k)
 }
 
-// Join sets up a round with new secrets, so that a setup that failed can be started
-// again. ErrRound is returned for a round that is not later than the last one
-// begun and not withdrawn, or that belongs to another session.
+// Join sets up a round with new secrets, so that a setup that failed can be started again. ErrRound is returned for a round that is
+// not later than the last one begun and not withdrawn, or that belongs to another session.
 func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := p.later(s); err != nil {
 		return nil, err
@@ -86,10 +83,9 @@ func (p *Party) later(s protocol.Setup) error {
 	return nil
 }
 
-// Client is a client's side of the real sum of one round. It answers each stage once,
-// in order, and needs the plan from the masked input on; after an error it answers
-// nothing more. Confirm, Unmask and Replace may be called again with the same arguments
-// and return the same answer.
+// Client is a client's side of the real sum of one round. It answers each stage once, in order, and needs the plan from the masked
+// input on; after an error it answers nothing more. Confirm, Unmask and Replace may be called again with the same arguments and
+// return the same answer.
 type Client struct {
 	party   *Party
 	setup   protocol.Setup

@@ -14,12 +14,10 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// Stage 3, consistency check (active mode alone; Bonawitz et al., round 3). A client signs the
-// single set of survivors that it was shown. It unmasks only when so many clients signed the same
-// set that no other set can have as many signatures.
+// Stage 3, consistency check (active mode alone; Bonawitz et al., round 3). A client signs the single set of survivors that it was
+// shown. It unmasks only when so many clients signed the same set that no other set can have as many signatures.
 
-// Confirm signs the survivors. For the same survivors it returns the same signature
-// again; for others it returns ErrLocked.
+// Confirm signs the survivors. For the same survivors it returns the same signature again; for others it returns ErrLocked.
 func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 	if !c.Confirms() {
 		return nil, ErrNotConfirmed
@@ -60,8 +58,7 @@ func (c *Client) lock(m *protocol.Survivors) error {
 	return nil
 }
 
-// isAmong checks a set that a sum is to be over, a subset of the clients that were there before it:
-// the client must be in the set.
+// isAmong checks a set that a sum is to be over, a subset of the clients that were there before it: the client must be in the set.
 func (c *Client) isAmong(set, of partialView) error {
 	if err := c.roster.survivors(set, of); err != nil {
 		return err
@@ -118,8 +115,7 @@ func (a *Aggregator) checkConfirmed(from protocol.ClientID, m *protocol.Consiste
 	return nil
 }
 
-// closeConsistency puts the signatures in the order of clients. It returns an error if they are too
-// few for any client to unmask.
+// closeConsistency puts the signatures in the order of clients. It returns an error if they are too few for any client to unmask.
 func (a *Aggregator) closeConsistency() error {
 	slices.SortFunc(a.signed, func(x, y protocol.Signed) int { return cmp.Compare(x.Client, y.Client) })
 	if need := Quorum(a.plan.Cohort, len(a.roster.members)); len(a.signed) < need {
@@ -128,13 +124,11 @@ func (a *Aggregator) closeConsistency() error {
 	return nil
 }
 
-// Complaints (active mode alone; not in Bonawitz et al.). A dealer may have signed shares that do
-// not open, or that differ from its commitments. A holder of such shares leaves the dealer out of
-// its masks, and complains with its masked input. The complaint contains the secret of the mask
-// that the two would have had, so that the dealer's half of the mask can be taken off. The edge is
-// gone, and the round continues. The complaint reveals only what the dealer, who is at fault, could
-// reveal as well. A holder who complains without reason reveals what it could reveal anyway, and
-// holds no shares.
+// Complaints (active mode alone; not in Bonawitz et al.). A dealer may have signed shares that do not open, or that differ from its
+// commitments. A holder of such shares leaves the dealer out of its masks, and complains with its masked input. The complaint
+// contains the secret of the mask that the two would have had, so that the dealer's half of the mask can be taken off. The edge is
+// gone, and the round continues. The complaint reveals only what the dealer, who is at fault, could reveal as well. A holder who
+// complains without reason reveals what it could reveal anyway, and holds no shares.
 
 // edge is between a dealer and a holder who complains of it, by their places.
 type edge struct{ holder, dealer int }
@@ -166,8 +160,7 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	return out, nil
 }
 
-// checkComplaints says what is wrong with a client's complaints. Whether they are
-// just only the operator can find out.
+// checkComplaints says what is wrong with a client's complaints. Whether they are just only the operator can find out.
 func (a *Aggregator) checkComplaints(holder int, list []protocol.Complaint) error {
 	if len(list) > 0 && !a.Confirms() {
 		return fmt.Errorf("%w: a complaint in semi-honest mode", ErrMalformed)
@@ -187,8 +180,7 @@ func (a *Aggregator) holds(holder, dealer int) bool {
 	return !complains
 }
 
-// onesided are the masks that a dealer put on and the holder who complained of it did
-// not.
+// onesided are the masks that a dealer put on and the holder who complained of it did not.
 func (a *Aggregator) onesided() []masking {
 	if len(a.complaints) == 0 {
 		return nil
@@ -206,10 +198,9 @@ func (a *Aggregator) onesided() []masking {
 	return out
 }
 
-// Agreements lets parties of one process share their private keys. The secret that two of them have
-// in common is then computed from both private keys. That takes a seventh of the time that one
-// private and one public key take (package basepoint), and gives the same bytes. Otherwise this
-// computation would be most of the cost of a simulated real sum. Keys of a round are forgotten two
+// Agreements lets parties of one process share their private keys. The secret that two of them have in common is then computed from
+// both private keys. That takes a seventh of the time that one private and one public key take (package basepoint), and gives the
+// same bytes. Otherwise this computation would be most of the cost of a simulated real sum. Keys of a round are forgotten two
 // rounds later.
 //
 // It is for simulations, whose process holds the keys of both parties anyway. In a deployment each
@@ -251,8 +242,7 @@ func (a *Agreements) leaveMask(round uint64, key *ecdh.PrivateKey) error {
 	})
 }
 
-// leave adds a key to the keys that to names, under the lock; it does nothing if keys are not
-// shared.
+// leave adds a key to the keys that to names, under the lock; it does nothing if keys are not shared.
 func (a *Agreements) leave(key *ecdh.PrivateKey, to func() privateKeys) error {
 	if a == nil {
 		return nil

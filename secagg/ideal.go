@@ -14,12 +14,10 @@ import (
 type Draw uint8
 
 const (
-	// DrawSum: the adder draws the noise of the whole sum at once, with the variance that
-	// the clients' shares would add up to. The distribution is the same, and the cost
-	// does not depend on the number of clients.
+	// DrawSum: the adder draws the noise of the whole sum at once, with the variance that the clients' shares would add up to. The
+	// distribution is the same, and the cost does not depend on the number of clients.
 	DrawSum Draw = iota
-	// DrawClient: each client draws its own share and thins it, as in the real
-	// protocol.
+	// DrawClient: each client draws its own share and thins it, as in the real protocol.
 	DrawClient
 )
 
@@ -76,8 +74,7 @@ func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
 	}
 }
 
-// Begin takes the plan of the round, before the masked input; ErrPlan is
-// returned for one of another round.
+// Begin takes the plan of the round, before the masked input; ErrPlan is returned for one of another round.
 func (c *IdealClient) Begin(p *protocol.Plan) error {
 	if p.Setup() != c.setup {
 		return ErrPlan
@@ -94,8 +91,7 @@ func (c *IdealClient) Begin(p *protocol.Plan) error {
 // Withdraw does nothing: a trusted adder has no secrets to draw anew.
 func (c *IdealClient) Withdraw() {}
 
-// DrawsNoise reports whether the sum itself draws the noise, so that the client adds
-// none. Only an ideal sum does.
+// DrawsNoise reports whether the sum itself draws the noise, so that the client adds none. Only an ideal sum does.
 func (c *IdealClient) DrawsNoise() bool { return c.draw == DrawSum }
 
 // Heavy reports that there is nothing to schedule as work.
@@ -126,8 +122,7 @@ func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integ
 	return c.input.Load(), nil
 }
 
-// ErrNotConfirmed is returned by a sum that is asked to confirm survivors
-// although its mode has no such stage.
+// ErrNotConfirmed is returned by a sum that is asked to confirm survivors although its mode has no such stage.
 var ErrNotConfirmed = errors.New("secagg: survivors are confirmed in active mode only")
 
 // Confirm is never asked for.
@@ -183,8 +178,7 @@ func NewIdeal(s protocol.Setup, d Draw, src entropy.Source, t *noise.Tables) *Id
 	return &Ideal{setup: s, draw: d, noise: src, tables: t}
 }
 
-// Begin takes the plan of the round, before the first masked input; ErrPlan is
-// returned for one of another round.
+// Begin takes the plan of the round, before the first masked input; ErrPlan is returned for one of another round.
 func (s *Ideal) Begin(p *protocol.Plan) error {
 	if p.Setup() != s.setup || s.plan != nil {
 		return ErrPlan
@@ -197,9 +191,8 @@ func (s *Ideal) Begin(p *protocol.Plan) error {
 	return nil
 }
 
-// Receive takes a client's message of a stage. The caller makes sure that each client is
-// heard once per stage. An error means that the message is malformed and was not counted;
-// nothing was added.
+// Receive takes a client's message of a stage. The caller makes sure that each client is heard once per stage. An error means that
+// the message is malformed and was not counted; nothing was added.
 func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	var vectors []protocol.Integers
@@ -273,8 +266,7 @@ func (s *Ideal) Drop() {}
 // Confirms reports that there is nothing to confirm.
 func (s *Ideal) Confirms() bool { return false }
 
-// Next is the message that opens the stage after the closed one, for one client. In an
-// ideal sum it is the same for all.
+// Next is the message that opens the stage after the closed one, for one client. In an ideal sum it is the same for all.
 func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Message {
 	if s.next[closed].message == nil || s.next[closed].count != s.counts[closed] {
 		s.next[closed].message, s.next[closed].count = s.opening(closed, s.counts[closed]), s.counts[closed]
@@ -282,8 +274,7 @@ func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Messag
 	return s.next[closed].message
 }
 
-// opening returns the message that opens the stage after a closed stage, which n clients have
-// answered.
+// opening returns the message that opens the stage after a closed stage, which n clients have answered.
 func (s *Ideal) opening(closed protocol.Stage, n int) protocol.Message {
 	it := s.setup.Round
 	switch closed {
@@ -298,8 +289,7 @@ func (s *Ideal) opening(closed protocol.Stage, n int) protocol.Message {
 	}
 }
 
-// ErrFinished is returned when a sum is asked for twice: with fresh noise over the same
-// sum, the two could be averaged.
+// ErrFinished is returned when a sum is asked for twice: with fresh noise over the same sum, the two could be averaged.
 var ErrFinished = errors.New("secagg: the sum was already released")
 
 // Sum returns, per release, the sum over the clients whose masked input arrived, with the
@@ -327,9 +317,8 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 	return out, nil
 }
 
-// addNoise draws the noise that the u1 survivors leave in the sum if u2 of them answered: b =
-// V/(u1-c) from each client that answered and a = V/w from each that fell silent. Where noise is
-// local it is V from each client.
+// addNoise draws the noise that the u1 survivors leave in the sum if u2 of them answered: b = V/(u1-c) from each client that
+// answered and a = V/w from each that fell silent. Where noise is local it is V from each client.
 func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
 	sampler, err := s.tables.SkellamFor(r.Noise.Final(s.plan.Cohort, u1, u2), len(dst))

@@ -10,10 +10,9 @@ import (
 
 // Stage 2, masked input (Bonawitz et al., round 2).
 
-// MaskedInput decrypts the shares that were dealt to the client, and masks its vectors,
-// one for each release, with its own mask and one for each neighbour whose shares
-// arrived. It takes part with all of these neighbours or not at all: otherwise an
-// aggregator that withholds single shares could cut the graph where it likes.
+// MaskedInput decrypts the shares that were dealt to the client, and masks its vectors, one for each release, with its own mask and
+// one for each neighbour whose shares arrived. It takes part with all of these neighbours or not at all: otherwise an aggregator
+// that withholds single shares could cut the graph where it likes.
 func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (*protocol.MaskedInput, error) {
 	if c.plan == nil {
 		return nil, fmt.Errorf("%w: there is no plan yet", ErrOrder)
@@ -83,10 +82,9 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 	return cmp.Or(errs...)
 }
 
-// unseal decrypts the shares that the i-th neighbour dealt. In active mode the dealer signed the
-// ciphertext and its commitments. Anything wrong behind a good signature is the dealer's fault, and
-// the client complains of it. A bad signature is the fault of the aggregator, which should have
-// checked it. In semi-honest mode parties are assumed not to lie, so nothing is wrong.
+// unseal decrypts the shares that the i-th neighbour dealt. In active mode the dealer signed the ciphertext and its commitments.
+// Anything wrong behind a good signature is the dealer's fault, and the client complains of it. A bad signature is the fault of the
+// aggregator, which should have checked it. In semi-honest mode parties are assumed not to lie, so nothing is wrong.
 func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	p, n := &c.peers[i], layersOf(c.setup)
 	dealer := c.roster.members[p.at]
@@ -150,9 +148,8 @@ type masking struct {
 	sub    bool
 }
 
-// masks returns the client's masks of a layer: its own and one for each neighbour among the clients
-// given, except the neighbours it complains of. It forgets the secrets behind them, so that nothing
-// is masked twice.
+// masks returns the client's masks of a layer: its own and one for each neighbour among the clients given, except the neighbours it
+// complains of. It forgets the secrets behind them, so that nothing is masked twice.
 func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]masking, error) {
 	own := c.own[l]
 	c.own[l] = secrets{}

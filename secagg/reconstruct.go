@@ -15,9 +15,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// Sum reconstructs the secrets, removes the remaining masks and returns, per release, the
-// integers summed over the clients whose masked input arrived. It returns a sum once only
-// (ErrFinished). A *protocol.Unrecoverable says which client's secret is missing.
+// Sum reconstructs the secrets, removes the remaining masks and returns, per release, the integers summed over the clients whose
+// masked input arrived. It returns a sum once only (ErrFinished). A *protocol.Unrecoverable says which client's secret is missing.
 func (a *Aggregator) Sum(run protocol.Runner) ([][]int64, error) {
 	if a.finished {
 		return nil, ErrFinished
@@ -83,8 +82,7 @@ func (a *Aggregator) takeOff(l layer, masks []masking, run protocol.Runner) erro
 	return nil
 }
 
-// masked returns the clients between whom there are masks of a layer, and among them the clients
-// whose vectors are in its sum.
+// masked returns the clients between whom there are masks of a layer, and among them the clients whose vectors are in its sum.
 func (a *Aggregator) masked(l layer) (among, in protocol.Bitmap) {
 	if l == ofChanges {
 		return a.u1, a.u2
@@ -168,8 +166,7 @@ func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	return err
 }
 
-// weightsCache computes the weights of a set of holders once: on a complete
-// graph nearly all secrets have the same.
+// weightsCache computes the weights of a set of holders once: on a complete graph nearly all secrets have the same.
 type weightsCache struct {
 	threshold int
 	sets      sync.Map // functions that return the weights, by the holders
@@ -187,9 +184,8 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	return weights.(func() (*shamir.Lagrange, error))()
 }
 
-// remaining returns the masks of a layer that restored clients leave in the sum. A client in the sum leaves its own
-// mask. A client outside the sum leaves the masks that it has in common with its neighbours in the
-// sum.
+// remaining returns the masks of a layer that restored clients leave in the sum. A client in the sum leaves its own mask. A client
+// outside the sum leaves the masks that it has in common with its neighbours in the sum.
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
 	var out []masking

@@ -13,12 +13,11 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a
-// larger federation, in semi-honest mode, a client is shown its own part of the ring: itself and
-// its neighbours. A proof says that they stand side by side in a Merkle tree over the ring. Masks
-// are bound to the root of the tree, as they are to the roster in small federations. So a client's
-// traffic and computation grow with the number of its neighbours, and not with the number of all
-// clients. Of the sets of remaining clients it is shown its part, the weight and a hash.
+// WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a larger federation, in
+// semi-honest mode, a client is shown its own part of the ring: itself and its neighbours. A proof says that they stand side by
+// side in a Merkle tree over the ring. Masks are bound to the root of the tree, as they are to the roster in small federations. So
+// a client's traffic and computation grow with the number of its neighbours, and not with the number of all clients. Of the sets of
+// remaining clients it is shown its part, the weight and a hash.
 //
 // In active mode every client is shown everything. A client there counts signatures of survivors
 // over the set whose weight sets its noise, and verifies every client's keys.
@@ -31,9 +30,8 @@ func (p Params) inParts(s protocol.Setup) bool {
 
 func (r *roster) parts() bool { return r.params.inParts(r.setup) }
 
-// ring is the order of all clients on the ring. It follows from every client's keys, so that no
-// party can know it before they are fixed. A client can tell the order of any two other clients. It
-// takes on the aggregator's word that the hash is over all keys.
+// ring is the order of all clients on the ring. It follows from every client's keys, so that no party can know it before they are
+// fixed. A client can tell the order of any two other clients. It takes on the aggregator's word that the hash is over all keys.
 type ring struct {
 	keys  protocol.Hash // of all members
 	order []int32       // the place on the roster at each position
@@ -127,9 +125,8 @@ func (r *roster) shown(place int) *protocol.Roster {
 	return out
 }
 
-// newPart is the roster of a client that is shown its part of the ring. Its members must stand in
-// the order of the ring, from the position on that is said, with the client in their middle, and the
-// proof must be of them.
+// newPart is the roster of a client that is shown its part of the ring. Its members must stand in the order of the ring, from the
+// position on that is said, with the client in their middle, and the proof must be of them.
 func newPart(setup protocol.Setup, params Params, setting protocol.Hash, m *protocol.Roster, self protocol.ClientID) (*roster, error) {
 	r := &roster{setup: setup, params: params, setting: setting, clients: m.Clients, members: m.Members, known: len(m.Members)}
 	if err := r.choose(); err != nil {
@@ -157,22 +154,19 @@ func newPart(setup protocol.Setup, params Params, setting protocol.Hash, m *prot
 	return r, nil
 }
 
-// A relay between some of the clients and the aggregator adds up their vectors. There is one sum
-// over all clients as without the relay. A part of the sum is of no use to any party: masks with
-// clients elsewhere are still on it.
+// A relay between some of the clients and the aggregator adds up their vectors. There is one sum over all clients as without the
+// relay. A part of the sum is of no use to any party: masks with clients elsewhere are still on it.
 //
-// The aggregator takes the rest of a client's message with [Aggregator.Held], and the vectors of
-// all of a relay's clients at once with [Aggregator.AddPart]. A client whose vectors have not come
-// when the stage is closed has not answered it. So U1 has exactly the clients whose vectors are in
-// the sum, whichever way they took.
+// The aggregator takes the rest of a client's message with [Aggregator.Held], and the vectors of all of a relay's clients at once
+// with [Aggregator.AddPart]. A client whose vectors have not come when the stage is closed has not answered it. So U1 has exactly
+// the clients whose vectors are in the sum, whichever way they took.
 
 // ErrRelay is returned in active mode. A client that lies is excluded there for a message that it
 // was seen to send. In a relay's sum no party sees which client sent what.
 var ErrRelay = errors.New("secagg: relays add vectors up in semi-honest mode alone")
 
-// PartialSum adds up, at a relay, what clients send in one stage of a round: their masked
-// inputs in the stage masked-input, in the stage unmask what their noise changes by. It is
-// not safe for concurrent use.
+// PartialSum adds up, at a relay, what clients send in one stage of a round: their masked inputs in the stage masked-input, in the
+// stage unmask what their noise changes by. It is not safe for concurrent use.
 type PartialSum struct {
 	plan   *protocol.Plan
 	stage  protocol.Stage
@@ -353,9 +347,8 @@ func (a *Aggregator) unheld() {
 	clear(a.held)
 }
 
-// partialView is a set of clients as a client is told of it: the members that the client knows.
-// Where these are not all, it has also the number of all members and the hash that stands for the
-// whole set.
+// partialView is a set of clients as a client is told of it: the members that the client knows. Where these are not all, it has
+// also the number of all members and the hash that stands for the whole set.
 type partialView struct {
 	count  int
 	known  protocol.Bitmap
@@ -419,8 +412,7 @@ func (a *Aggregator) told(set protocol.Bitmap, place int) partialView {
 	return t
 }
 
-// wholly returns the part of the view that is the same for every client, computed once for each
-// set.
+// wholly returns the part of the view that is the same for every client, computed once for each set.
 func (a *Aggregator) wholly(set protocol.Bitmap) partialView {
 	if a.roster.ring == nil {
 		return partialView{count: set.Count(), known: set}

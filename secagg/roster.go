@@ -127,8 +127,7 @@ func (r *roster) changeContext(c mask.Context, u1 partialView) mask.Context {
 	return c
 }
 
-// survivors checks a set that a sum is to be over: U1, a subset of the clients that delivered
-// shares, or U2, a subset of U1.
+// survivors checks a set that a sum is to be over: U1, a subset of the clients that delivered shares, or U2, a subset of U1.
 func (r *roster) survivors(set, of partialView) error {
 	c := r.setup.Cohort
 	if err := r.fits(set); err != nil {
@@ -156,8 +155,7 @@ func verifyKeys(p Params, setting protocol.Hash, id protocol.ClientID, k *protoc
 	return len(k.Signature) == ed25519.SignatureSize && ed25519.Verify(p.Identities[id], signedKeys(setting, id, k), k.Signature)
 }
 
-// packedFits says whether src has the size of a packed vector of the release and
-// nothing in its unused bits.
+// packedFits says whether src has the size of a packed vector of the release and nothing in its unused bits.
 func packedFits(r protocol.Release, src []byte) bool {
 	if len(src) != mask.PackedSize(r.Width, r.Len) {
 		return false
@@ -209,11 +207,9 @@ func addMasks(v *mask.Vector, terms []mask.Term, run protocol.Runner) error {
 	return cmp.Or(errs...)
 }
 
-// Stage 0, advertise keys (Bonawitz et al., round 0; with signatures, its active
-// variant).
+// Stage 0, advertise keys (Bonawitz et al., round 0; with signatures, its active variant).
 
-// Advertise draws the secrets of the round and publishes the client's two
-// keys, signed in active mode.
+// Advertise draws the secrets of the round and publishes the client's two keys, signed in active mode.
 func (c *Client) Advertise() (*protocol.Advertise, error) {
 	if err := c.enter(protocol.StageAdvertise); err != nil {
 		return nil, err
@@ -272,9 +268,8 @@ func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Adverti
 	return nil
 }
 
-// lowOrders are the coordinates of all points on the curve and its twist whose order divides 8;
-// private keys are multiples of 8. They are 0, 1, -1 and two others (RFC 7748, section 6.1, as
-// Bernstein lists them).
+// lowOrders are the coordinates of all points on the curve and its twist whose order divides 8; private keys are multiples of 8.
+// They are 0, 1, -1 and two others (RFC 7748, section 6.1, as Bernstein lists them).
 var lowOrders = [][32]byte{
 	{},
 	{1},

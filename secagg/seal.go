@@ -51,8 +51,7 @@ func (h *encryptedShares) revealed(survived bool) (share [shamir.Size]byte, nonc
 	return h.key, h.nonce(ofKey)
 }
 
-// plaintextSize counts, for each of n layers, the two shares and, in active mode,
-// their two nonces.
+// plaintextSize counts, for each of n layers, the two shares and, in active mode, their two nonces.
 func plaintextSize(m graph.Mode, n layer) int {
 	size := 2 * shamir.Size
 	if m == graph.Active {
@@ -129,9 +128,8 @@ type channel struct {
 	dealer, holder int // places
 }
 
-// aead is the cipher of the only message that goes this way. Its key comes from the secret that the
-// two channel keys have in common, and is bound to roster and direction: it is used once, so the
-// nonce may be zero.
+// aead is the cipher of the only message that goes this way. Its key comes from the secret that the two channel keys have in
+// common, and is bound to roster and direction: it is used once, so the nonce may be zero.
 func (c channel) aead(secret [32]byte) (cipher.AEAD, error) {
 	d, h := c.roster.members[c.dealer], c.roster.members[c.holder]
 	info := protocol.NewTranscript("fedsim/secagg/channel/v1").Bytes(c.roster.hash[:]).
@@ -157,8 +155,7 @@ func (c channel) open(secret [32]byte, sealed []byte) ([]byte, error) {
 	return a.Open(nil, make([]byte, a.NonceSize()), sealed, nil)
 }
 
-// common is the X25519 secret of a key and another's public one; an error for a
-// public key of low order.
+// common is the X25519 secret of a key and another's public one; an error for a public key of low order.
 func common(own *ecdh.PrivateKey, peer protocol.Key) (out [32]byte, err error) {
 	public, err := ecdh.X25519().NewPublicKey(peer[:])
 	if err != nil {
@@ -215,8 +212,7 @@ func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientI
 	return ecdh.X25519().NewPrivateKey(b[:])
 }
 
-// selfSeed is the secret of the self-mask that a shared secret stands for, and
-// the hash that is advertised of it.
+// selfSeed is the secret of the self-mask that a shared secret stands for, and the hash that is advertised of it.
 func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash) {
 	seed = derive(l.tag(seedKind), s, setup, id)
 	hash = protocol.NewTranscript("fedsim/secagg/" + l.tag("seed-hash") + "/v1").Bytes(setup.Session[:]).Uint(setup.Round).Uint(uint64(id)).Bytes(seed[:]).Sum()

@@ -1,11 +1,9 @@
-// Package secagg is secure aggregation: it sums integer vectors of many clients so that
-// the aggregator sees only the sum.
+// Package secagg is secure aggregation: it sums integer vectors of many clients so that the aggregator sees only the sum.
 //
 // # Use
 //
-// A client makes a [Party] for a session and joins each round with it; the aggregator
-// makes an [Aggregator] for each. Both are state machines without I/O: they return the
-// messages of package protocol.
+// A client makes a [Party] for a session and joins each round with it; the aggregator makes an [Aggregator] for each. Both are
+// state machines without I/O: they return the messages of package protocol.
 //
 //	advertise     Client.Advertise    -> Aggregator.Receive, Close, Next -> Roster
 //	share         Client.Share        -> ...                             -> Delivery
@@ -14,46 +12,37 @@
 //	unmask        Client.Check, Unmask -> Aggregator.Receive, Close, Sum
 //	replace       Client.Replace      -> ... (where noise is replaced alone)
 //
-// Heavy computations take a protocol.Runner. An [Aggregator] can return the sum if at
-// least ⌈(1-ω)N⌉ clients answered each stage.
+// Heavy computations take a protocol.Runner. An [Aggregator] can return the sum if at least ⌈(1-ω)N⌉ clients answered each stage.
 //
 // # Protocol
 //
-// Double masking (Bonawitz et al., CCS 2017) on the sparse graph of Bell et al. (CCS
-// 2020). A client adds to its vector its own mask and one mask for each neighbour, which
-// cancels against that neighbour's. Each client shares two secret scalars among its
-// neighbours ([shamir]): the seed of its own mask and its mask key. Degree and threshold
-// follow from the plan and the number of clients on the roster ([graph]). After the
-// masked inputs, neighbours reveal their shares of the first secret for clients that
-// survived, and of the second for clients that were lost, never of both for one client.
-// In a federation of more than [WholeUpTo] clients, in semi-honest mode, a client is shown its
-// neighbours alone, with a proof that they are its part of a ring under one root.
-// Masks ([mask]), channels and signatures are bound to the plan, the model, the roster
-// and the list of clients whose shares arrived, so the masks of clients that were told
-// different things do not cancel.
+// Double masking (Bonawitz et al., CCS 2017) on the sparse graph of Bell et al. (CCS 2020). A client adds to its vector its own
+// mask and one mask for each neighbour, which cancels against that neighbour's. Each client shares two secret scalars among its
+// neighbours ([shamir]): the seed of its own mask and its mask key. Degree and threshold follow from the plan and the number of
+// clients on the roster ([graph]). After the masked inputs, neighbours reveal their shares of the first secret for clients that
+// survived, and of the second for clients that were lost, never of both for one client. In a federation of more than [WholeUpTo]
+// clients, in semi-honest mode, a client is shown its neighbours alone, with a proof that they are its part of a ring under one
+// root. Masks ([mask]), channels and signatures are bound to the plan, the model, the roster and the list of clients whose shares
+// arrived, so the masks of clients that were told different things do not cancel.
 //
-// Where noise is replaced, a round has two sums. The change of a client's noise says
-// something about the noise that stays, so it is masked as well, with separate secrets
-// among the same clients. It travels with the answers to unmask; the second sum is over
-// the clients that gave one, and one more stage unmasks it.
+// Where noise is replaced, a round has two sums. The change of a client's noise says something about the noise that stays, so it is
+// masked as well, with separate secrets among the same clients. It travels with the answers to unmask; the second sum is over the
+// clients that gave one, and one more stage unmasks it.
 //
 // # Promise
 //
-// In semi-honest mode the adversary follows the protocol, reports truthfully which clients were
-// lost, and pools everything that the aggregator and up to ⌈γN⌉ clients see. It learns only who
-// took part and the sum over at least ⌈(1-ω)N⌉ clients; where noise is replaced, both sums. In
-// active mode, which refuses replaced noise ([ErrReplace]), the aggregator may lie, drop any
-// clients and show clients different things, and colluding clients may lie. They learn no more, but
-// they can prevent a sum. This relies on an enrolment list ([Params]) that the operator has signed.
-// Package graph has the probabilities of failure. An error that is a [Fault] names who broke which
-// rule.
+// In semi-honest mode the adversary follows the protocol, reports truthfully which clients were lost, and pools everything that the
+// aggregator and up to ⌈γN⌉ clients see. It learns only who took part and the sum over at least ⌈(1-ω)N⌉ clients; where noise is
+// replaced, both sums. In active mode, which refuses replaced noise ([ErrReplace]), the aggregator may lie, drop any clients and
+// show clients different things, and colluding clients may lie. They learn no more, but they can prevent a sum. This relies on an
+// enrolment list ([Params]) that the operator has signed. Package graph has the probabilities of failure. An error that is a
+// [Fault] names who broke which rule.
 //
 // # Ideal sum
 //
-// [Ideal] is a trusted adder. It goes through the same stages, loses the same clients at
-// the same stages and returns the same integers for the same inputs. It hides nothing
-// from the process that runs it, so only a simulation may use it; every result says which
-// kind of sum it came from.
+// [Ideal] is a trusted adder. It goes through the same stages, loses the same clients at the same stages and returns the same
+// integers for the same inputs. It hides nothing from the process that runs it, so only a simulation may use it; every result says
+// which kind of sum it came from.
 package secagg
 
 import (
@@ -82,10 +71,9 @@ var ErrRing = errors.New("the sum does not fit a ring of 64 bits")
 // ringFailure is the chance, over a whole run, that noise makes a sum wrap.
 const ringFailure = 0x1p-40
 
-// Width is the smallest ring width, from 8 to 64 bits, that holds the release's sum over the
-// cohort. The sum may wrap with probability at most 2^-40 over the given number of rounds. Width
-// adds clients · largest coordinate and the tail of the noise. ErrRing is returned when 64 bits do
-// not suffice; then use a smaller scale.
+// Width is the smallest ring width, from 8 to 64 bits, that holds the release's sum over the cohort. The sum may wrap with
+// probability at most 2^-40 over the given number of rounds. Width adds clients · largest coordinate and the tail of the noise.
+// ErrRing is returned when 64 bits do not suffice; then use a smaller scale.
 func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err
@@ -110,23 +98,19 @@ func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	return 0, fmt.Errorf("release %q: sums reach %.3g: %w; a smaller scale than %g is needed", r.Name, reach, ErrRing, r.Scale)
 }
 
-// Params are the public parameters of a run of real sums. A client does not take them
-// from the aggregator.
+// Params are the public parameters of a run of real sums. A client does not take them from the aggregator.
 type Params struct {
 	// Mode is SemiHonest or Active: what the aggregator and colluding clients may do.
 	Mode graph.Mode
-	// Rounds is T, failed attempts included: the bounds hold for all of them
-	// together.
+	// Rounds is T, failed attempts included: the bounds hold for all of them together.
 	Rounds int
-	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of every
-	// client, by its ClientID. The writer of the list decides which clients exist. So the
-	// federation's operator must sign it, not the aggregator or the server.
+	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of every client, by its ClientID. The writer
+	// of the list decides which clients exist. So the federation's operator must sign it, not the aggregator or the server.
 	Identities []ed25519.PublicKey
 	// List, if set, is a hash that all parties of a sum must have alike: clients with another one share no masks.
 	List protocol.Hash
-	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this
-	// round that no party could predict before the clients had acknowledged the roster. The ring is
-	// drawn from it. Empty: there is none.
+	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this round that no party could
+	// predict before the clients had acknowledged the roster. The ring is drawn from it. Empty: there is none.
 	Beacon []byte
 }
 
@@ -134,9 +118,8 @@ type Params struct {
 // noise are a second set of survivors, and the protocol has no quorum for it.
 var ErrReplace = errors.New("secagg: replaced noise is summed in semi-honest mode alone, since in active mode clients would have to agree on who replaced it; split the noise, or use semi-honest mode")
 
-// ErrChosen is returned in active mode if a part of the clients is asked. The party that draws the
-// session's ID could try IDs until a choice has one client among colluding ones. No party supplies
-// a beacon that cannot be known before.
+// ErrChosen is returned in active mode if a part of the clients is asked. The party that draws the session's ID could try IDs until
+// a choice has one client among colluding ones. No party supplies a beacon that cannot be known before.
 var ErrChosen = errors.New("secagg: a part of the clients is chosen by the ID of the session, which an active server would draw until it suits it; ask all, or use semi-honest mode")
 
 // Validate reports everything that makes a real sum of the plan impossible; it names the
@@ -170,9 +153,8 @@ func (p Params) validateSetup(s protocol.Setup) error {
 	return errors.Join(errs...)
 }
 
-// Graph are the parameters from which graph and threshold follow. A round that
-// replaces noise counts as two: it has two sums, and clients lost in either may cut the
-// graph.
+// Graph are the parameters from which graph and threshold follow. A round that replaces noise counts as two: it has two sums, and
+// clients lost in either may cut the graph.
 func (p Params) Graph(s protocol.Setup) graph.Params {
 	c := s.Cohort
 	colluders := c.Colluders
@@ -185,10 +167,9 @@ func (p Params) Graph(s protocol.Setup) graph.Params {
 	}
 }
 
-// Quorum returns the number of signatures over one set of survivors that a client needs to unmask
-// in active mode, with n clients on the roster. It is max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that any two
-// quorums share an honest signer. The roster is the roster of the advertisements; all clients that
-// the aggregator shows later are on it.
+// Quorum returns the number of signatures over one set of survivors that a client needs to unmask in active mode, with n clients on
+// the roster. It is max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that any two quorums share an honest signer. The roster is the roster of the
+// advertisements; all clients that the aggregator shows later are on it.
 func Quorum(c protocol.Cohort, n int) int {
 	return max((n+c.Colluding())/2+1, c.Required())
 }
@@ -212,11 +193,9 @@ func (p Params) setting(s protocol.Setup) protocol.Hash {
 var (
 	// ErrOrder: a stage was entered twice, too early, or after an error.
 	ErrOrder = errors.New("the sum is not at this stage")
-	// ErrRound: the round is not later than the last one joined, or belongs to
-	// another session.
+	// ErrRound: the round is not later than the last one joined, or belongs to another session.
 	ErrRound = errors.New("the round was taken part in already, or belongs to another session")
-	// ErrPlan: a second plan, or one of another round, session or cohort than was set
-	// up.
+	// ErrPlan: a second plan, or one of another round, session or cohort than was set up.
 	ErrPlan = errors.New("the plan is not of the round that was set up, or there is one already")
 	// ErrMalformed: sizes, order or encodings are not what the stage asks for.
 	ErrMalformed = errors.New("the message is malformed")
@@ -224,8 +203,7 @@ var (
 	ErrKeys = errors.New("the keys are not the advertised keys")
 	// ErrSignature: a signature is missing or does not verify.
 	ErrSignature = errors.New("the signature does not verify")
-	// ErrShare: shares that do not open, are missing, or are not what their dealer
-	// committed to.
+	// ErrShare: shares that do not open, are missing, or are not what their dealer committed to.
 	ErrShare = errors.New("the share is missing, does not open, or is not what its dealer committed to")
 	// ErrSurvivors: the survivors, of the first sum or the second, are impossible: too
 	// few, not all present before, or without the client that is asked.
@@ -236,9 +214,8 @@ var (
 	ErrQuorum = errors.New("too few clients signed these survivors")
 )
 
-// Fault says who broke which rule. The culprit is the party whose message is wrong, as
-// far as the receiver can know: for unsigned data that came through the aggregator, it is
-// the aggregator.
+// Fault says who broke which rule. The culprit is the party whose message is wrong, as far as the receiver can know: for unsigned
+// data that came through the aggregator, it is the aggregator.
 type Fault struct {
 	Culprit protocol.Party
 	Round   uint64
@@ -253,12 +230,10 @@ func (f *Fault) Error() string {
 // Unwrap returns the rule that was broken.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// layer is one of the sums of a round: the sum of the inputs or, where noise is replaced, the sum
-// of the changes of noise. Both are over the same clients and the same graph. Each has secrets,
-// shares and masks of its own, and every transcript names its layer. The reason: a client may be in
-// the first sum and fall silent before the second. Neighbours then reveal its seed of the first
-// layer and its key of the second. If either were good for the other layer's masks, that would open
-// its input.
+// layer is one of the sums of a round: the sum of the inputs or, where noise is replaced, the sum of the changes of noise. Both are
+// over the same clients and the same graph. Each has secrets, shares and masks of its own, and every transcript names its layer.
+// The reason: a client may be in the first sum and fall silent before the second. Neighbours then reveal its seed of the first
+// layer and its key of the second. If either were good for the other layer's masks, that would open its input.
 type layer uint8
 
 const (
@@ -303,11 +278,9 @@ func (l layer) seedHash(m *protocol.Shares) protocol.Hash {
 // sum. The answers to unmask carried what noise changes by, masked as the inputs were. The clients
 // that answered are U2; the others of U1 keep the noise that is in their inputs.
 
-// Replace reveals the shares that the second sum needs, for the clients that were shown
-// to have answered unmask. After it has accepted such a set, it returns the same answer
-// for the same set and ErrLocked for any other. The set must be as large as a sum
-// requires and must include this client; otherwise it takes no further part in the
-// round.
+// Replace reveals the shares that the second sum needs, for the clients that were shown to have answered unmask. After it has
+// accepted such a set, it returns the same answer for the same set and ErrLocked for any other. The set must be as large as a sum
+// requires and must include this client; otherwise it takes no further part in the round.
 func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	u2 := partialView{m.Count, m.U2, m.Digest}
 	if c.replacement != nil {
@@ -347,10 +320,9 @@ func (a *Aggregator) replaced(from protocol.ClientID, m *protocol.Replacement) e
 	return a.reveal(ofChanges, at, m.Shares)
 }
 
-// Cost is a client's cost of a real sum, in a round in which no client is lost. Bytes is the size
-// of each kind of message when it travels alone, 0 if there is none, for the client whose messages
-// are longest. The first clients' messages, and most that travel inside another, are a few bytes
-// shorter; with several releases, each vector beyond the first takes a few more. Unmask includes
+// Cost is a client's cost of a real sum, in a round in which no client is lost. Bytes is the size of each kind of message when it
+// travels alone, 0 if there is none, for the client whose messages are longest. The first clients' messages, and most that travel
+// inside another, are a few bytes shorter; with several releases, each vector beyond the first takes a few more. Unmask includes
 // the expected size of the removals, which is Removal.
 type Cost struct {
 	Choice  graph.Choice

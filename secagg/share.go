@@ -15,10 +15,9 @@ import (
 
 // Stage 1, share keys (Bonawitz et al., round 1, on the graph of Bell et al.).
 
-// Share splits the client's secrets among its neighbours on the roster's graph and
-// encrypts each neighbour's shares to it. There are two secrets, and two more for the
-// second sum where noise is replaced. In active mode every advertisement is verified, and
-// the client commits to the shares.
+// Share splits the client's secrets among its neighbours on the roster's graph and encrypts each neighbour's shares to it. There
+// are two secrets, and two more for the second sum where noise is replaced. In active mode every advertisement is verified, and the
+// client commits to the shares.
 func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	if err := c.enter(protocol.StageShare); err != nil {
 		return nil, err
@@ -33,8 +32,7 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Share
 	return c.split(run)
 }
 
-// split deals shares of the client's secrets to the neighbours that it has on the
-// roster.
+// split deals shares of the client's secrets to the neighbours that it has on the roster.
 func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 	dealt, err := c.splitSecrets()
 	if err != nil {
@@ -179,9 +177,8 @@ func (c *Client) deal(i int, h *holdings) (protocol.EncryptedShare, error) {
 	return out, err
 }
 
-// checkShared says what is wrong with what a client deals. Whether it opens only its
-// holder can tell; but that the client signed it must be certain, for a holder who finds
-// it bad to complain of the dealer and not of the aggregator.
+// checkShared says what is wrong with what a client deals. Whether it opens only its holder can tell; but that the client signed it
+// must be certain, for a holder who finds it bad to complain of the dealer and not of the aggregator.
 func (a *Aggregator) checkShared(from protocol.ClientID, m *protocol.Shares, run protocol.Runner) error {
 	at := a.roster.find(from)
 	holders := a.graph.Neighbours(at)

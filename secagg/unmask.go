@@ -12,9 +12,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// Stage 4, unmasking (Bonawitz et al., round 4). For a neighbour that survived, a client reveals
-// the share of its self-mask's secret. For a neighbour that was lost, it reveals the share of its
-// mask key's secret. It never reveals both for one neighbour.
+// Stage 4, unmasking (Bonawitz et al., round 4). For a neighbour that survived, a client reveals the share of its self-mask's
+// secret. For a neighbour that was lost, it reveals the share of its mask key's secret. It never reveals both for one neighbour.
 
 // Check says what is wrong with the survivors, and in active mode with the quorum of their
 // signatures. After it has accepted survivors, it returns ErrLocked for any others.
@@ -35,9 +34,8 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 	return nil
 }
 
-// Unmask reveals shares for the survivors that were checked, together with the change of
-// the client's noise: one dense vector for each release (not read where noise is neither
-// split nor replaced). Asked again it gives the same answer.
+// Unmask reveals shares for the survivors that were checked, together with the change of the client's noise: one dense vector for
+// each release (not read where noise is neither split nor replaced). Asked again it gives the same answer.
 func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
 	if !c.checked || !c.survivors.is(partialView{m.Count, m.U1, m.Digest}) {
 		return nil, fmt.Errorf("%w: these survivors were not checked", ErrOrder)
@@ -59,9 +57,8 @@ func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run
 	return out, nil
 }
 
-// removed returns the changes of the client's noise in the form in which they leave. Where noise is
-// split they are in the clear, since a removal says nothing about the noise that stays. Where noise
-// is replaced they are masked, since a replacement does.
+// removed returns the changes of the client's noise in the form in which they leave. Where noise is split they are in the clear,
+// since a removal says nothing about the noise that stays. Where noise is replaced they are masked, since a replacement does.
 func (c *Client) removed(removals []protocol.Integers, run protocol.Runner) ([][]byte, error) {
 	var masks []masking
 	if c.setup.Replaces {
@@ -108,9 +105,8 @@ func residues(r protocol.Release, values []int64) (*mask.Vector, error) {
 	return v, v.AddInts(values)
 }
 
-// reveal shows one kind of share of a layer of each neighbour among the clients
-// given: of the seed if its vectors are in the sum, of the mask key if they are not.
-// The other kind never will be.
+// reveal shows one kind of share of a layer of each neighbour among the clients given: of the seed if its vectors are in the sum,
+// of the mask key if they are not. The other kind never will be.
 func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedShare {
 	var out []protocol.RevealedShare
 	for i, p := range c.peers {

@@ -1,7 +1,6 @@
-// Package agreement holds what the parties of a deployment have in common. No place has all
-// ratings there. The server publishes a [Public]: configuration, facts about the data, and
-// the terms that follow. Each party opens the same experiment from it ([Open]) and adds its
-// own data. Each party derives again all that can be derived, and believes no other party.
+// Package agreement holds what the parties of a deployment have in common. No place has all ratings there. The server publishes a
+// [Public]: configuration, facts about the data, and the terms that follow. Each party opens the same experiment from it ([Open])
+// and adds its own data. Each party derives again all that can be derived, and believes no other party.
 package agreement
 
 import (
@@ -20,11 +19,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Public holds all that the parties of a deployment may know of an experiment, and must
-// agree on. Nothing in it depends on a rating. A party that receives it derives again
-// what can be derived ([Open]). Three things only the party itself can judge: the
-// configuration, the facts, and whether both belong to the federation that it means to
-// join. So a Public is to be signed.
+// Public holds all that the parties of a deployment may know of an experiment, and must agree on. Nothing in it depends on a
+// rating. A party that receives it derives again what can be derived ([Open]). Three things only the party itself can judge: the
+// configuration, the facts, and whether both belong to the federation that it means to join. So a Public is to be signed.
 type Public struct {
 	// Session is drawn at random when a deployment starts first, and stays.
 	Session protocol.SessionID
@@ -48,8 +45,7 @@ type Facts struct {
 	UserIDs []string `json:"user_ids,omitempty"`
 	// ItemIDs is the catalogue: row j of V is about item j.
 	ItemIDs []string `json:"item_ids"`
-	// Genres lists the genres of each item, null for none, where items are dealt to
-	// parties by category.
+	// Genres lists the genres of each item, null for none, where items are dealt to parties by category.
 	Genres [][]string `json:"genres,omitempty"`
 	// Features are the public features of the items, where something is learned from them.
 	Features []dataset.Category `json:"features,omitempty"`
@@ -69,15 +65,13 @@ type Derived struct {
 	Privacy dp.Statement
 }
 
-// MaxPublic is the largest encoding that is read, in bytes: several times the encoding of
-// the largest published set.
+// MaxPublic is the largest encoding that is read, in bytes: several times the encoding of the largest published set.
 const MaxPublic = 64 << 20
 
 // ErrFormat is wrapped by the error for what another version of this program has published.
 var ErrFormat = errors.New("another version of this program has published it; end the session with the version that began it, or begin another one")
 
-// publicFormat is the domain of the hash and the first entry of the encoding; it ends
-// in the version.
+// publicFormat is the domain of the hash and the first entry of the encoding; it ends in the version.
 const publicFormat = "fedsim/agreement/public/v1"
 
 type publicJSON struct {
@@ -102,9 +96,8 @@ type budgetJSON struct {
 	SamplerError float64       `json:"sampler_error"`
 }
 
-// Encode is the canonical encoding: JSON, without spaces, keys of the configuration in
-// alphabetical order and the others as they stand in this file, and a line feed. There is
-// one encoding of each Public, to be signed as it is.
+// Encode is the canonical encoding: JSON, without spaces, keys of the configuration in alphabetical order and the others as they
+// stand in this file, and a line feed. There is one encoding of each Public, to be signed as it is.
 func (p *Public) Encode() ([]byte, error) {
 	b := p.Terms.Budget
 	form := publicJSON{
@@ -136,9 +129,8 @@ func (p *Public) Hash() (protocol.Hash, error) {
 	return protocol.NewTranscript(publicFormat).Bytes(b).Sum(), nil
 }
 
-// Decode reads what Encode wrote, and nothing else: an encoding that is not
-// canonical, of another version or longer than MaxPublic is an error. [Open], not Decode,
-// judges the content.
+// Decode reads what Encode wrote, and nothing else: an encoding that is not canonical, of another version or longer than MaxPublic
+// is an error. [Open], not Decode, judges the content.
 func Decode(b []byte) (*Public, error) {
 	p, err := decode(b)
 	if err != nil {

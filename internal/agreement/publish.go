@@ -19,9 +19,8 @@ import (
 // experiment: noise, bounds, cohort or budget. The error names each, with the right value.
 var ErrTerms = errors.New("these are not the terms of the experiment")
 
-// Publish makes the agreement of the parties of a deployment: the configuration as it is
-// deployed ([algorithm.Deployed]), every auto replaced, and the terms that follow. It looks at
-// no rating. It returns the errors of Open; there must be a session.
+// Publish makes the agreement of the parties of a deployment: the configuration as it is deployed ([algorithm.Deployed]), every
+// auto replaced, and the terms that follow. It looks at no rating. It returns the errors of Open; there must be a session.
 func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, error) {
 	c, err := algorithm.Deployed(c)
 	if err != nil {
@@ -42,9 +41,8 @@ func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, err
 	return &Public{Session: session, Config: about(agreed, f), Facts: f, Terms: terms}, nil
 }
 
-// Of makes the agreement of the parties of an experiment's deployment. Nothing in it
-// depends on a rating. Where privacy is per rating, Of refuses a δ that is small enough only
-// because of the number of ratings.
+// Of makes the agreement of the parties of an experiment's deployment. Nothing in it depends on a rating. Where privacy is per
+// rating, Of refuses a δ that is small enough only because of the number of ratings.
 func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
 	if e.Alone {
 		return nil, errors.New("agreement: parties that train alone have nothing to agree on")
@@ -57,11 +55,10 @@ func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
 	return Publish(e.Config, f, session)
 }
 
-// Open makes the stated experiment without any ratings. Server, aggregator and clients of a
-// deployment have it in common, and a party adds its own data by
-// [experiment.Experiment.Party] with [CheckPlan]. Open checks and derives everything again. Other
-// terms are an error that wraps ErrTerms. A configuration that cannot be deployed, and facts
-// that fit no configuration, are errors that say what is wrong.
+// Open makes the stated experiment without any ratings. Server, aggregator and clients of a deployment have it in common, and a
+// party adds its own data by [experiment.Experiment.Party] with [CheckPlan]. Open checks and derives everything again. Other terms
+// are an error that wraps ErrTerms. A configuration that cannot be deployed, and facts that fit no configuration, are errors that
+// say what is wrong.
 func Open(p *Public) (*experiment.Experiment, error) { return open(p, nil) }
 
 func open(p *Public, start *algorithm.Start) (*experiment.Experiment, error) {
@@ -91,8 +88,7 @@ func agreedKeys(c config.Config) []*config.Key {
 	return slices.DeleteFunc(algorithm.Of(c).About().Used(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
 }
 
-// stated stands for features, and for a start, that are in the facts. The files that the server read them from
-// are private.
+// stated stands for features, and for a start, that are in the facts. The files that the server read them from are private.
 const stated = "stated"
 
 // about is a configuration with what the facts say in place of where it came from.
@@ -125,10 +121,9 @@ func same(is, right config.Config, how string) error {
 	return config.Wrap(errors.Join(errs...))
 }
 
-// FactsOf returns the facts that parties need of a data set, with a configuration: the number
-// of users, the items' ids, the scale. The facts are in a set without ratings too ([read.Items], with Users counted from the federation's clients
-// and, for VFL, UserIDs). Where features of the items are learned from they are read, which
-// may fail.
+// FactsOf returns the facts that parties need of a data set, with a configuration: the number of users, the items' ids, the scale.
+// The facts are in a set without ratings too ([read.Items], with Users counted from the federation's clients and, for VFL,
+// UserIDs). Where features of the items are learned from they are read, which may fail.
 func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {
 	_, published := algorithm.PublishedSet(set.Name)
 	f := Facts{Name: set.Name, Published: published, Min: set.Min, Max: set.Max, Users: set.Users, ItemIDs: set.ItemIDs}
@@ -204,8 +199,7 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID, start *algo
 	return e, nil
 }
 
-// Bounds on stated numbers, far beyond any published set. Larger numbers can only be meant to
-// exhaust the memory of the reader.
+// Bounds on stated numbers, far beyond any published set. Larger numbers can only be meant to exhaust the memory of the reader.
 const (
 	maxIndex       = 1 << 22 // users, and items
 	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in a round: 1 GiB of floats

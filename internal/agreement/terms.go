@@ -21,9 +21,8 @@ func termsOf(e *experiment.Experiment) (Derived, error) {
 	return Derived{Cohort: e.Cohort, Steps: e.Schedule, Budget: e.Privacy.Budget, Privacy: e.Statement(planned)}, err
 }
 
-// rounding is the relative difference that two machines may have in what they derive.
-// Calibrated noise is minimal to 1e-8, or with pld to a few 1e-5. Processors also differ in
-// how they round a product that is added.
+// rounding is the relative difference that two machines may have in what they derive. Calibrated noise is minimal to 1e-8, or with
+// pld to a few 1e-5. Processors also differ in how they round a product that is added.
 const rounding = 1e-4
 
 // takeUp takes up the stated terms if they equal the terms of the experiment. All parties
@@ -62,10 +61,9 @@ func takeUp(e *experiment.Experiment, stated Derived) error {
 	return err
 }
 
-// CheckPlan returns an error, which wraps ErrTerms, if a plan differs from the experiment in
-// anything except the model. A ledger ensures that no plan spends more than its budget.
-// CheckPlan ensures that there will be the noise that a client charges for. There is less
-// noise if a plan counts on fewer colluders, or on more clients.
+// CheckPlan returns an error, which wraps ErrTerms, if a plan differs from the experiment in anything except the model. A ledger
+// ensures that no plan spends more than its budget. CheckPlan ensures that there will be the noise that a client charges for. There
+// is less noise if a plan counts on fewer colluders, or on more clients.
 func CheckPlan(e *experiment.Experiment, p *protocol.Plan) error {
 	must := e.Plan(p.Round)
 	if must == nil {
@@ -125,8 +123,7 @@ func (c *comparison) cohort(is, must protocol.Cohort) {
 	compareExactly(c, "goal", is.Goal, must.Goal)
 }
 
-// schedule compares step by step: where one is a step longer, what the others say is
-// about other rounds.
+// schedule compares step by step: where one is a step longer, what the others say is about other rounds.
 func (c *comparison) schedule(is, must protocol.Schedule) {
 	if compareExactly(c, "number of steps", len(is), len(must)); len(is) != len(must) {
 		return

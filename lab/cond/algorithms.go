@@ -1,15 +1,13 @@
-// Package cond learns regressions whose features are public and whose labels are private:
-// DP-SGD, Cond-DP and Switch-Cond-DP ("Private Learning with Public Feature Conditioning", ICML
-// 2026) of linear models. One organisation has all examples, or several share them, with secure
-// sums and distributed noise. With ratings the examples are the ratings, and their features are the
-// items' features.
+// Package cond learns regressions whose features are public and whose labels are private: DP-SGD, Cond-DP and Switch-Cond-DP
+// ("Private Learning with Public Feature Conditioning", ICML 2026) of linear models. One organisation has all examples, or several
+// share them, with secure sums and distributed noise. With ratings the examples are the ratings, and their features are the items'
+// features.
 //
 // The protected unit is one label (unit=example, relation=label): features, participation and the
 // assignment of examples are public. That is far less than a user.
 //
-// The three algorithms differ in the transform C of the features. In DP-SGD C is a number. In
-// Cond-DP it is VΣ⁻¹Vᵀ of public features UΣVᵀ. Switch-Cond-DP begins with the matrix and ends with
-// the number.
+// The three algorithms differ in the transform C of the features. In DP-SGD C is a number. In Cond-DP it is VΣ⁻¹Vᵀ of public
+// features UΣVᵀ. Switch-Cond-DP begins with the matrix and ends with the number.
 //
 // Embeddings of categories under a perceptron ([MLP]) are trained in one place, by samples of
 // examples; private features may be among them.
@@ -212,10 +210,9 @@ func declareKeys() {
 	})
 }
 
-// chooseClip returns a clip of twice an eighth of the range (the deviation of labels), or less
-// with noise. With ν the noise of predictions at a clip of 1, it is 0.14/√ν eighths. For a large ν
-// it is better to learn from the signs of errors than to drown their size. (Fitted to validation
-// errors at ε of 0.25 to 4 of synthetic:regression-1, synthetic:fields, synthetic:ml-1m and
+// chooseClip returns a clip of twice an eighth of the range (the deviation of labels), or less with noise. With ν the noise of
+// predictions at a clip of 1, it is 0.14/√ν eighths. For a large ν it is better to learn from the signs of errors than to drown
+// their size. (Fitted to validation errors at ε of 0.25 to 4 of synthetic:regression-1, synthetic:fields, synthetic:ml-1m and
 // ml-latest-small, whose best clips were 0.3 to 2.7 of an eighth.)
 func chooseClip(c config.Config, f *config.Facts) float64 {
 	deviation := (f.Max - f.Min) / 8
@@ -256,8 +253,7 @@ func conditions(c config.Config) bool {
 	return ok && f.conditioned
 }
 
-// layout counts the weights of each kind, in their order: columns of users' profiles, features of
-// items, and the items themselves.
+// layout counts the weights of each kind, in their order: columns of users' profiles, features of items, and the items themselves.
 type layout struct{ profile, features, ids int }
 
 func (l layout) len() int { return l.profile + l.features + l.ids }
@@ -373,8 +369,7 @@ func momentsOf(l layout, c *catalogue, sums []float64, deviation float64) (momen
 // Unbiased returns labels whose expectation, over the answers, is the middle of the true label's
 // bin. With c_j the middles, m bins and keep of [exact.Response], an answer a stands for (c_a - (1
 // - keep)·mean(c))/keep. They scatter more than Values, by Variance; a fit of many examples
-// averages the scatter, while it would fit Values too flat. A label's place within its bin stays
-// lost, for any number of examples.
+// averages the scatter, while it would fit Values too flat. A label's place within its bin stays lost, for any number of examples.
 func (n *NoisyLabels) Unbiased() []float64 {
 	u := n.Bins.unbiased()
 	out := make([]float64, len(n.Answers))
@@ -397,8 +392,7 @@ func (b *Bins) unbiased() []float64 {
 	return out
 }
 
-// middles returns the mean labels of the bins, by the noisy histogram; for an empty bin, the middle
-// of its cells.
+// middles returns the mean labels of the bins, by the noisy histogram; for an empty bin, the middle of its cells.
 func (b *Bins) middles() []float64 {
 	out, start := make([]float64, len(b.Ends)), 0
 	for j, end := range b.Ends {

@@ -29,8 +29,7 @@ func DefaultBinsOptions(low, high, epsilon float64) BinsOptions {
 
 const (
 	mostBinEpsilon = 64
-	// epsilonGrid is the number of steps in 1. ε is rounded down to a step, so that samplers have a
-	// ratio of integers.
+	// epsilonGrid is the number of steps in 1. ε is rounded down to a step, so that samplers have a ratio of integers.
 	epsilonGrid = 1 << 20
 )
 
@@ -63,15 +62,13 @@ type Bins struct {
 
 // NewBins releases the histogram of labels and chooses bins by it.
 //
-// Replacing a label moves one count down and one up, or none: an L1 sensitivity of 2. Noise of the
-// discrete Laplace law with rate ε1/2 makes the counts ε1-DP. They are whole numbers, so no low
-// bits betray anything. Negative counts become 0, and the bins follow from the counts alone.
-// Answers of randomised response over the bins are ε2-DP for each label.
+// Replacing a label moves one count down and one up, or none: an L1 sensitivity of 2. Noise of the discrete Laplace law with rate
+// ε1/2 makes the counts ε1-DP. They are whole numbers, so no low bits betray anything. Negative counts become 0, and the bins
+// follow from the counts alone. Answers of randomised response over the bins are ε2-DP for each label.
 //
-// Both together are ε1 + ε2, without a δ: pure differential privacy of one label, relation
-// [dp.Label]. If organisations hold different examples, each randomises its own: a label is in the
-// releases of one organisation only, so ε is the largest of theirs. The release is decided by
-// sampling with whole numbers only; see [exact.Laplace] and [exact.Response].
+// Both together are ε1 + ε2, without a δ: pure differential privacy of one label, relation [dp.Label]. If organisations hold
+// different examples, each randomises its own: a label is in the releases of one organisation only, so ε is the largest of theirs.
+// The release is decided by sampling with whole numbers only; see [exact.Laplace] and [exact.Response].
 func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -112,8 +109,7 @@ func (o BinsOptions) middle(cell int) float64 {
 	return o.Low + (float64(cell)+0.5)/float64(o.Cells)*(o.High-o.Low)
 }
 
-// shares returns counts as parts of their sum. Negative counts become 0. If all are 0, the shares
-// are equal.
+// shares returns counts as parts of their sum. Negative counts become 0. If all are 0, the shares are equal.
 func shares(counts []int64) []float64 {
 	out := make([]float64, len(counts))
 	var sum float64
@@ -131,15 +127,13 @@ func shares(counts []int64) []float64 {
 	return out
 }
 
-// choose finds the bins and values of the least expected squared error, by dynamic programming in
-// O(cells²·bins). With up = e^ε - 1 and m bins an answer is bin j with probability (1 + up·[y in
-// j])/(up + m). So the error is 1/(up + m) times a sum over bins j of
+// choose finds the bins and values of the least expected squared error, by dynamic programming in O(cells²·bins). With up = e^ε - 1
+// and m bins an answer is bin j with probability (1 + up·[y in j])/(up + m). So the error is 1/(up + m) times a sum over bins j of
 //
 //	E(v_j - y)² + up·E[(v_j - y)²; y in j],
 //
-// which depends on the bin and its value alone. The best value is (Ey + up·E[y; y in j])/(1 +
-// up·P(y in j)). Labels are taken at the middles of their cells: their spread within cells adds the
-// same to every choice.
+// which depends on the bin and its value alone. The best value is (Ey + up·E[y; y in j])/(1 + up·P(y in j)). Labels are taken at
+// the middles of their cells: their spread within cells adds the same to every choice.
 func (b *Bins) choose(up float64) {
 	k := len(b.Shares)
 	p := priorSums{make([]float64, k+1), make([]float64, k+1), make([]float64, k+1)}
@@ -220,8 +214,7 @@ type NoisyLabels struct {
 	Statement dp.Statement
 }
 
-// RandomisedLabels releases labels by RR-on-Bins. Learning from the result costs no more privacy.
-// Labels may be any numbers.
+// RandomisedLabels releases labels by RR-on-Bins. Learning from the result costs no more privacy. Labels may be any numbers.
 func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*NoisyLabels, error) {
 	b, err := NewBins(y, o, secret)
 	if err != nil {

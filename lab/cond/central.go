@@ -15,9 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// labelsInstance releases labels by randomised response and learns from the answers. rr-on-bins
-// ends there; otherwise the answers give a start for the remaining steps. All examples are in one
-// place; of several organisations each would randomise its own.
+// labelsInstance releases labels by randomised response and learns from the answers. rr-on-bins ends there; otherwise the answers
+// give a start for the remaining steps. All examples are in one place; of several organisations each would randomise its own.
 type labelsInstance struct {
 	algorithm.OnePlace // whose methods win over the federation's, which lie deeper
 	regressed
@@ -123,8 +122,7 @@ func (x *labelsInstance) learn(ctx context.Context, examples *Examples, src entr
 	return x.step(ctx, examples, m, start, src, run)
 }
 
-// items returns the ridge of items' own weights if labels scatter that far beyond their usual
-// scatter.
+// items returns the ridge of items' own weights if labels scatter that far beyond their usual scatter.
 func (x *labelsInstance) items(scatter float64) func(float64) float64 {
 	return func(float64) float64 {
 		d := x.params.deviation
@@ -135,13 +133,11 @@ func (x *labelsInstance) items(scatter float64) func(float64) float64 {
 const (
 	// exactFloor is the floor of the directions in which least squares are solved.
 	exactFloor = 1e-6
-	// descents converge to least squares on conditioned features: with overlapping blocks the
-	// slowest direction halves in a few.
+	// descents converge to least squares on conditioned features: with overlapping blocks the slowest direction halves in a few.
 	descents = 200
 )
 
-// descend fits least squares with a ridge over all examples, by gradients of conditioned features,
-// without noise or clipping.
+// descend fits least squares with a ridge over all examples, by gradients of conditioned features, without noise or clipping.
 func descend(ctx context.Context, examples *Examples, t *transform, m moments, ridge float64, run protocol.Runner) ([]float64, error) {
 	p := *examples.params
 	p.clip = math.Inf(1)

@@ -15,8 +15,7 @@ import (
 type inversion struct {
 	invert bool    // otherwise features are only scaled
 	floor  float64 // lower values count as this part of the largest
-	// ridge returns the weight of zero in an item's own weight, in labels, by the number of noised
-	// directions; nil: none.
+	// ridge returns the weight of zero in an item's own weight, in labels, by the number of noised directions; nil: none.
 	ridge func(directions float64) float64
 }
 
@@ -26,9 +25,8 @@ type spectrum struct {
 	vectors *mat.Dense // V, a column each
 }
 
-// spectrumOf finds the directions. Squares below noise, the noise of the moments, count as noise,
-// because they cannot be known. The result depends on no label. Features that are all zero, or not
-// finite, are an error.
+// spectrumOf finds the directions. Squares below noise, the noise of the moments, count as noise, because they cannot be known. The
+// result depends on no label. Features that are all zero, or not finite, are an error.
 func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) {
 	p := moments.SymmetricDim()
 	for _, v := range moments.RawSymmetric().Data {
@@ -72,9 +70,8 @@ func (s *spectrum) whiten() *model.Matrix {
 	return model.Wrap(p, p, c.RawMatrix().Data)
 }
 
-// settle finds the ridge of items, as a share of all examples, that fits the number of directions
-// left with it: an item with far fewer labels hardly counts as a direction. All other features
-// count.
+// settle finds the ridge of items, as a share of all examples, that fits the number of directions left with it: an item with far
+// fewer labels hardly counts as a direction. All other features count.
 func (i *inversion) settle(m moments, rest int) (ridge float64) {
 	if i.ridge == nil {
 		return 0
@@ -223,8 +220,7 @@ func (t *transform) apply(l layout, theta []float64) []float64 {
 	return out
 }
 
-// penalise adds the ridge of items' own weights to a sum of gradients of so many examples:
-// 2·examples·ridge·C(Cθ) there.
+// penalise adds the ridge of items' own weights to a sum of gradients of so many examples: 2·examples·ridge·C(Cθ) there.
 func (t *transform) penalise(l layout, gradient, theta []float64, examples float64) {
 	if t.ridge == 0 {
 		return

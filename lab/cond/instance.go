@@ -13,8 +13,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// instance is a regression with its data: parties have users with their profiles and labels, and
-// share the weights.
+// instance is a regression with its data: parties have users with their profiles and labels, and share the weights.
 type instance struct {
 	setup  *algorithm.Setup
 	params *params
@@ -119,14 +118,12 @@ func (x *instance) schedule(f *family) error {
 	return s.CalibrateSplit(shares)
 }
 
-// momentsShare is the share of μ² for the moments. No label moves them, so any share would be safe.
-// They are noised, and charged for, since all releases of a private run are. Scaling them up makes
-// their noise small.
+// momentsShare is the share of μ² for the moments. No label moves them, so any share would be safe. They are noised, and charged
+// for, since all releases of a private run are. Scaling them up makes their noise small.
 const momentsShare = 0.01
 
-// momentsRelease is the sum of public data. One label does not move it. A Sensitivity must be
-// declared for there to be noise, and is 1. Messages are multiplied by [params.publish], so that
-// the noise does not matter.
+// momentsRelease is the sum of public data. One label does not move it. A Sensitivity must be declared for there to be noise, and
+// is 1. Messages are multiplied by [params.publish], so that the noise does not matter.
 //
 // A party's vector has at most the counts of all examples and, of each, the products of a row of
 // the profile no longer than longest: an L2 norm of (1 + longest²)·publish·examples.
@@ -345,8 +342,7 @@ func (p *parties) predictor(shared []byte) (*predictor, error) {
 	return f, nil
 }
 
-// scores returns the score of plain weights for each user's profile and for each item, the middle
-// of the scale included.
+// scores returns the score of plain weights for each user's profile and for each item, the middle of the scale included.
 func (x *instance) scores(n int, profile *dataset.Profile, weights []float64) (users, items []float64) {
 	p := x.params
 	users, items = make([]float64, n), make([]float64, p.items.rows.Rows())
@@ -364,8 +360,7 @@ func (x *instance) scores(n int, profile *dataset.Profile, weights []float64) (u
 	return users, items
 }
 
-// fit returns each user's bias: the mean of the user's own labels less their predictions, drawn
-// towards zero.
+// fit returns each user's bias: the mean of the user's own labels less their predictions, drawn towards zero.
 func (x *instance) fit(rows []model.Ratings, users, items []float64) []float64 {
 	out := make([]float64, len(rows))
 	for u, r := range rows {

@@ -14,9 +14,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// mlpBatch computes on several examples at once. It computes common parts once: the first layer's
-// part of an embedding for each value that occurs, and the gradient of an embedding from the sum of
-// the errors that reach it.
+// mlpBatch computes on several examples at once. It computes common parts once: the first layer's part of an embedding for each
+// value that occurs, and the gradient of an embedding from the sum of the errors that reach it.
 type mlpBatch struct {
 	m          *MLP
 	fields     []fieldBatch
@@ -70,9 +69,8 @@ func (b *mlpBatch) chunks(run protocol.Runner, f func(from, to int)) {
 	run.Each((b.n+batchChunk-1)/batchChunk, func(k int) { f(k*batchChunk, min((k+1)*batchChunk, b.n)) })
 }
 
-// forward leaves activations and predictions of rows in b. at holds the table rows of all examples
-// by field. scale is the conditioning of table rows by field, nil: none. The result does not depend
-// on run.
+// forward leaves activations and predictions of rows in b. at holds the table rows of all examples by field. scale is the
+// conditioning of table rows by field, nil: none. The result does not depend on run.
 func (b *mlpBatch) forward(at [][]int32, rows []int32, scale [][]float64, run protocol.Runner) {
 	m := b.m
 	b.n = len(rows)
@@ -158,19 +156,16 @@ func rectify(a []float64) {
 	}
 }
 
-// gradient leaves in g the sum over the batch of the square loss's gradient by all parameters, with
-// each example's gradient clipped. It follows forward with the same arguments; y holds the labels
-// of all examples.
+// gradient leaves in g the sum over the batch of the square loss's gradient by all parameters, with each example's gradient
+// clipped. It follows forward with the same arguments; y holds the labels of all examples.
 //
-// There is one output, so the gradient of the loss is 2(ŷ - y) times ∇ŷ. The length of ∇ŷ is known
-// without ∇ŷ (ghost norms). For a layer's weights it is the product of the lengths of its errors
-// and its inputs. An embedding's gradient is the error that reaches it times its conditioning. One
-// factor for each example then clips, and the sums are one product for each layer.
+// There is one output, so the gradient of the loss is 2(ŷ - y) times ∇ŷ. The length of ∇ŷ is known without ∇ŷ (ghost norms). For a
+// layer's weights it is the product of the lengths of its errors and its inputs. An embedding's gradient is the error that reaches
+// it times its conditioning. One factor for each example then clips, and the sums are one product for each layer.
 //
-// Sensitivity: an example adds s·∇ŷ with |s|·‖∇ŷ‖ <= clip over all parameters, for any label and
-// fields (parameters are finite and bounded: see [mlpRun.step]). Leaving an example out changes the
-// sum by at most clip. Replacing an example changes it by at most 2·clip, up to the rounding of
-// float64.
+// Sensitivity: an example adds s·∇ŷ with |s|·‖∇ŷ‖ <= clip over all parameters, for any label and fields (parameters are finite and
+// bounded: see [mlpRun.step]). Leaving an example out changes the sum by at most clip. Replacing an example changes it by at most
+// 2·clip, up to the rounding of float64.
 func (b *mlpBatch) gradient(g []float64, rows []int32, y []float64, clip float64, run protocol.Runner) {
 	m := b.m
 	b.e1, b.e2, b.factors = sized(b.e1, b.n*m.hidden[0]), sized(b.e2, b.n*m.hidden[1]), sized(b.factors, b.n)
@@ -222,8 +217,7 @@ func (b *mlpBatch) back(rows []int32, y []float64, clip float64, from, to int) {
 	}
 }
 
-// squareOfEmbeddings returns the squared length of the gradient by the embeddings of an example; no
-// two embeddings share a row.
+// squareOfEmbeddings returns the squared length of the gradient by the embeddings of an example; no two embeddings share a row.
 func (b *mlpBatch) squareOfEmbeddings(i int, e0 []float64) (sum float64) {
 	d := b.m.width
 	for f := range b.fields {
@@ -236,8 +230,7 @@ func (b *mlpBatch) squareOfEmbeddings(i int, e0 []float64) (sum float64) {
 	return sum
 }
 
-// gradientOfField adds up w1's columns and the table of a field. It adds examples in their order,
-// for any runner.
+// gradientOfField adds up w1's columns and the table of a field. It adds examples in their order, for any runner.
 func (b *mlpBatch) gradientOfField(g []float64, field int) {
 	m, x := b.m, &b.fields[field]
 	u, h1 := len(x.slots), m.hidden[0]
@@ -396,8 +389,7 @@ func (m *MLP) at(c *Categorical) [][]int32 {
 	return out
 }
 
-// Predict returns a prediction for each example. The fields must have the number and the sizes of
-// the training fields.
+// Predict returns a prediction for each example. The fields must have the number and the sizes of the training fields.
 func (m *MLP) Predict(c *Categorical, run protocol.Runner) []float64 {
 	at, out := m.at(c), make([]float64, 0, len(c.Y))
 	b := newMLPBatch(m)

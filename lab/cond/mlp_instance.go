@@ -89,8 +89,7 @@ func (x *mlpInstance) take(p *dataset.Profile) {
 	x.train.Public, x.train.Private = pick(p.Fields), pick(p.Private)
 }
 
-// takeRatings makes an example of each rating, with the fields user and item: which pairs are rated
-// is public.
+// takeRatings makes an example of each rating, with the fields user and item: which pairs are rated is public.
 func (x *mlpInstance) takeRatings() {
 	x.train = ratingFields(x.setup.Data.Users, x.setup.Data.Items)
 	user, item := &x.train.Public[0], &x.train.Public[1]
@@ -272,8 +271,7 @@ func loadMLP(c config.Config, set *dataset.Set, files algorithm.Files) (*algorit
 	}, nil
 }
 
-// save returns the state that a run needs to continue: the step, 1 while conditioning is on, and θ,
-// the average and Adam's moments.
+// save returns the state that a run needs to continue: the step, 1 while conditioning is on, and θ, the average and Adam's moments.
 func (r *mlpRun) save() []byte {
 	b := binary.BigEndian.AppendUint64([]byte(mlpStateDomain), uint64(r.done))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.age))

@@ -12,23 +12,20 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// mlpRun is a training run in progress. It fits labels by embeddings under a perceptron, with the
-// square loss and noisy Adam, whose decay rates are 0.9 and 0.999. Without a conditioning it is
-// DP-SGD, with a conditioning Cond-DP, and with a step that ends the conditioning Switch-Cond-DP.
-// An infinite Budget.Epsilon trains without noise, still clipped.
+// mlpRun is a training run in progress. It fits labels by embeddings under a perceptron, with the square loss and noisy Adam, whose
+// decay rates are 0.9 and 0.999. Without a conditioning it is DP-SGD, with a conditioning Cond-DP, and with a step that ends the
+// conditioning Switch-Cond-DP. An infinite Budget.Epsilon trains without noise, still clipped.
 //
-// Each step takes a Poisson sample with secret coins, adds up clipped gradients by all parameters,
-// and releases the sum with normal noise on every parameter, for any values in the sample. It
-// rounds to a grid that depends on the noise only, and divides by the expected size of a sample.
-// All parameters are the whole tables of private fields, and the rows of public fields' values that
+// Each step takes a Poisson sample with secret coins, adds up clipped gradients by all parameters, and releases the sum with normal
+// noise on every parameter, for any values in the sample. It rounds to a grid that depends on the noise only, and divides by the
+// expected size of a sample. All parameters are the whole tables of private fields, and the rows of public fields' values that
 // occur, which are public. Computing with the releases costs no more privacy.
 //
-// Private is the label of an example and, if there are any, its private fields: relation [dp.Label]
-// or [dp.PrivatePart]. With a sampling rate of 1, other private values move a sum by at most
-// 2·Clip. Noise is then z·2·Clip, with z for plain Gaussians. With a smaller rate, noise is z·Clip,
-// with z for samples in which an example is present or absent. The budget of z is
-// [dp.Budget.ForReplacement], which costs 2% more noise than 2·Clip would with ε = 4 and δ = 1e-6,
-// and less below. Adam's moments and conditioning see released sums and public fields only.
+// Private is the label of an example and, if there are any, its private fields: relation [dp.Label] or [dp.PrivatePart]. With a
+// sampling rate of 1, other private values move a sum by at most 2·Clip. Noise is then z·2·Clip, with z for plain Gaussians. With a
+// smaller rate, noise is z·Clip, with z for samples in which an example is present or absent. The budget of z is
+// [dp.Budget.ForReplacement], which costs 2% more noise than 2·Clip would with ε = 4 and δ = 1e-6, and less below. Adam's moments
+// and conditioning see released sums and public fields only.
 type mlpRun struct {
 	o     MLPOptions
 	c     *Categorical
@@ -69,8 +66,7 @@ func newMLPRun(c *Categorical, o MLPOptions, cal calibration, secret entropy.Sou
 	return r, err
 }
 
-// next takes the next step, ends conditioning when it is due, and adds the parameters to the
-// average.
+// next takes the next step, ends conditioning when it is due, and adds the parameters to the average.
 func (r *mlpRun) next() error {
 	if r.o.Switch > 0 && r.done == r.o.Switch {
 		r.plain()
@@ -85,8 +81,7 @@ func (r *mlpRun) next() error {
 	return nil
 }
 
-// model returns the average over the steps of the last half so far; before the last half, the
-// current parameters.
+// model returns the average over the steps of the last half so far; before the last half, the current parameters.
 func (r *mlpRun) model() *MLP {
 	m := &MLP{mlpShape: r.m.mlpShape, slots: r.m.slots, theta: make([]float64, r.m.len())}
 	if n := r.done - r.o.Steps/2; n > 0 {
@@ -284,9 +279,8 @@ func (r *mlpRun) addPlain(sums []float64) {
 	})
 }
 
-// Categorical holds examples with public and private fields, and a private label each
-// (semi-sensitive features). The public fields, the number of examples, and the sizes of the
-// private fields are public.
+// Categorical holds examples with public and private fields, and a private label each (semi-sensitive features). The public fields,
+// the number of examples, and the sizes of the private fields are public.
 type Categorical struct {
 	Public, Private []dataset.Field
 	Y               []float64
@@ -312,8 +306,7 @@ type MLPOptions struct {
 	// C is the conditioning of public fields, by field and value: see [FieldConditioning]. nil:
 	// none, which is DP-SGD (Remark 4.11). It must be a function of public fields alone.
 	C [][]float64
-	// Switch is the step before which conditioning ends, in [1, Steps) (key design 3); 0:
-	// conditioning does not end.
+	// Switch is the step before which conditioning ends, in [1, Steps) (key design 3); 0: conditioning does not end.
 	Switch       int
 	Steps        int     // at least 1
 	SamplingRate float64 // q, the chance of an example to be in a step's Poisson sample, in [2^-32, 1]; it is rounded down to a multiple of 2^-32
@@ -336,10 +329,9 @@ func DefaultMLPOptions() MLPOptions {
 // FieldConditioning returns C of public fields, by field and value: the factor of the value's
 // embedding, 0 for a value in no example.
 //
-// The features of a field are one-hot, so its second moments are diagonal. VΣ⁻¹Vᵀ of the field
-// alone is diagonal with n_v^-1/2 for a value in n_v examples. C takes that block for each field
-// and nothing between fields, because VΣ⁻¹Vᵀ of all fields together would be a dense square matrix
-// of all values. Singular values below floor of the field's largest count as that floor.
+// The features of a field are one-hot, so its second moments are diagonal. VΣ⁻¹Vᵀ of the field alone is diagonal with n_v^-1/2 for
+// a value in n_v examples. C takes that block for each field and nothing between fields, because VΣ⁻¹Vᵀ of all fields together
+// would be a dense square matrix of all values. Singular values below floor of the field's largest count as that floor.
 //
 // One scale makes the mean of ‖Cx‖² equal the mean of ‖x‖², the number of public fields, so that
 // rates and clips mean the same with and without. Fixing the largest ‖Cx‖ instead would be wrong:

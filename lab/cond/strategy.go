@@ -62,8 +62,7 @@ func (s *strategy) Next() (*protocol.Plan, bool, error) {
 	return p, false, nil
 }
 
-// turn changes to conditioned features, or to plain features: θ becomes the θ with the same
-// predictions (key design 3).
+// turn changes to conditioned features, or to plain features: θ becomes the θ with the same predictions (key design 3).
 func (s *strategy) turn(conditioned bool) error {
 	if s.using != nil && (s.using.features != nil) == conditioned {
 		return nil
@@ -86,11 +85,10 @@ func (s *strategy) turn(conditioned bool) error {
 	return nil
 }
 
-// ridge returns the weight of zero in an item's own weight, in labels, for so many noised
-// directions: [sampleRidge] for the differences of labels, and more for the noise. With p
-// directions, T gradients with noise of σ in each coordinate, and rates that converge, the average
-// of T/2 has noise of variance p·σ²/(2nT) for each example of a direction. An item's weight has a
-// deviation of about an eighth of the range.
+// ridge returns the weight of zero in an item's own weight, in labels, for so many noised directions: [sampleRidge] for the
+// differences of labels, and more for the noise. With p directions, T gradients with noise of σ in each coordinate, and rates that
+// converge, the average of T/2 has noise of variance p·σ²/(2nT) for each example of a direction. An item's weight has a deviation
+// of about an eighth of the range.
 func (s *strategy) ridge(directions float64) float64 {
 	gradients := float64(s.Schedule.Rounds() - s.Schedule[0].Rounds)
 	r := s.Schedule[len(s.Schedule)-1].Releases[0]
@@ -98,8 +96,7 @@ func (s *strategy) ridge(directions float64) float64 {
 	return s.Ridge.Or(sampleRidge + directions*noise*noise/(2*gradients*s.known.examples))
 }
 
-// sampleRidge covers the differences between the labels of an item: about twice the differences
-// between items.
+// sampleRidge covers the differences between the labels of an item: about twice the differences between items.
 const sampleRidge = 4
 
 // weights returns the weights of plain features.
@@ -136,9 +133,8 @@ func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	return nil
 }
 
-// guess returns possible moments for a run whose round of moments was lost: the largest possible
-// number of examples, equally many of each item, and profiles of length 1 in every direction. Steps
-// are then too short, and only the catalogue is conditioned.
+// guess returns possible moments for a run whose round of moments was lost: the largest possible number of examples, equally many
+// of each item, and profiles of length 1 in every direction. Steps are then too short, and only the catalogue is conditioned.
 func (s *strategy) guess() []float64 {
 	items := s.items.rows.Rows()
 	sums := make([]float64, items+packed(s.profile))
@@ -201,8 +197,7 @@ func (s *strategy) Save() ([]byte, error) {
 	return append(b, model.Wrap(len(v), 1, v).Encode()...), nil
 }
 
-// Restore takes up a saved state. A state with a wrong form is an error, and the strategy is then
-// as it was.
+// Restore takes up a saved state. A state with a wrong form is an error, and the strategy is then as it was.
 func (s *strategy) Restore(state []byte) error {
 	head := len(stateDomain) + len(s.Session) + 9
 	n := s.len()

@@ -28,8 +28,7 @@ type params struct {
 	layout
 	items  *catalogue
 	middle float64 // of the labels' range: every prediction before training
-	// deviation is the assumed deviation of labels from middle, before any is known: an eighth of
-	// the range.
+	// deviation is the assumed deviation of labels from middle, before any is known: an eighth of the range.
 	deviation float64
 	clip      float64 // the L2 bound of an example's gradient
 	publish   float64 // factor of public sums: see momentsRelease
@@ -102,8 +101,7 @@ func (x *Examples) Finish(weights []byte, _ protocol.Runner) error {
 	return err
 }
 
-// moments returns the sums of public data: the number of examples of each item, and the second
-// moments of profiles over examples.
+// moments returns the sums of public data: the number of examples of each item, and the second moments of profiles over examples.
 func (x *Examples) moments() []float64 {
 	l, items := x.params.layout, x.params.items.rows.Rows()
 	sums := make([]float64, items+packed(l.profile))
@@ -162,13 +160,11 @@ func (x *Examples) use(numbers []float64) {
 	x.rows = r
 }
 
-// chunk is the number of users summed at a time: the order of additions does not depend on the
-// number of workers.
+// chunk is the number of users summed at a time: the order of additions does not depend on the number of workers.
 const chunk = 2048
 
-// gradient returns the sum over examples of the square loss's gradient with respect to θ, each
-// clipped. The gradient of a linear model is a multiple of the features. So its length is known
-// without it, and two products over all examples suffice.
+// gradient returns the sum over examples of the square loss's gradient with respect to θ, each clipped. The gradient of a linear
+// model is a multiple of the features. So its length is known without it, and two products over all examples suffice.
 func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 	l, r := x.params.layout, x.rows
 	items := r.items.Rows
@@ -196,8 +192,7 @@ func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 	return g
 }
 
-// partial is some users' part of a gradient: in the coordinates of the profile, and the slopes of
-// their examples by item.
+// partial is some users' part of a gradient: in the coordinates of the profile, and the slopes of their examples by item.
 type partial struct{ profile, items []float64 }
 
 // slopes returns the slopes of users from to to-1.

@@ -1,6 +1,5 @@
 // Package fmf has the algorithms that the FMF paper compares with, with all ratings in one place: SGD without privacy, objective
-// perturbation and Private-GD-DR.
-// They share the start, the fit of users and the bounds of embeddings with package fedmf.
+// perturbation and Private-GD-DR. They share the start, the fit of users and the bounds of embeddings with package fedmf.
 package fmf
 
 import (

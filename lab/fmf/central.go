@@ -23,16 +23,14 @@ type CentralParams struct {
 	LearningRate float64 // of the first 80% of the passes falling to a tenth
 	// Passed, if set, is called after each pass.
 	Passed func(epoch int, f *model.Factors) error
-	// From, if set, holds the embeddings after Done passes; the later passes follow, to the same
-	// bits.
+	// From, if set, holds the embeddings after Done passes; the later passes follow, to the same bits.
 	From *model.Factors
 	Done int
 }
 
-// Central is SGD matrix factorization with embedding clipping on all ratings in one place: one
-// projected step on u_i and v_j for each rating of a pass. Ratings are in blocks, which each pass
-// takes in a new seeded random order, on all workers of the runner and to the same bits for any
-// number of them. It is the ceiling for federations of the same model, and not private.
+// Central is SGD matrix factorization with embedding clipping on all ratings in one place: one projected step on u_i and v_j for
+// each rating of a pass. Ratings are in blocks, which each pass takes in a new seeded random order, on all workers of the runner
+// and to the same bits for any number of them. It is the ceiling for federations of the same model, and not private.
 func Central(ctx context.Context, train dataset.Ratings, p CentralParams, run protocol.Runner) (*model.Factors, error) {
 	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
 	rng := entropy.Public(p.Seed, "baseline/central")
@@ -93,8 +91,7 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 	return model.OfFactors(f), nil
 }
 
-// restore reads the embeddings of users, then the embeddings of items, as [model.Matrix.Encode]
-// writes them.
+// restore reads the embeddings of users, then the embeddings of items, as [model.Matrix.Encode] writes them.
 func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 	users, items := x.setup.Ratings.Users, x.setup.Ratings.Items
 	cut := min(len(state), model.EncodedSize(users, x.params.Rank))
@@ -120,9 +117,8 @@ type placed struct {
 	value      float32
 }
 
-// blocks holds ratings in a grid of stripes of users and stripes of items. Two blocks that share no
-// stripe share no embedding: their steps can be taken at the same time, and in any order, to the
-// same bits (Gemulla et al. 2011).
+// blocks holds ratings in a grid of stripes of users and stripes of items. Two blocks that share no stripe share no embedding:
+// their steps can be taken at the same time, and in any order, to the same bits (Gemulla et al. 2011).
 type blocks struct {
 	stripes int
 	ratings []placed
@@ -135,8 +131,7 @@ type mixer interface {
 	Perm(n int) []int
 }
 
-// newBlocks deals users and items to stripes with about as many ratings each, and puts the ratings
-// of each block in a random order.
+// newBlocks deals users and items to stripes with about as many ratings each, and puts the ratings of each block in a random order.
 func newBlocks(train dataset.Ratings, rng mixer) *blocks {
 	b := &blocks{stripes: max(1, min(mostStripes, train.Users, train.Items))}
 	users, items := dealt(train.User, train.Users, b.stripes), dealt(train.Item, train.Items, b.stripes)
@@ -162,8 +157,7 @@ func newBlocks(train dataset.Ratings, rng mixer) *blocks {
 	return b
 }
 
-// dealt returns the stripe of each of n rows. Rows are dealt there and back, those with the most
-// ratings first.
+// dealt returns the stripe of each of n rows. Rows are dealt there and back, those with the most ratings first.
 func dealt(rows []int32, n, stripes int) []int {
 	count, order, stripe := make([]int, n), kernel.Order(n), make([]int, n)
 	for _, i := range rows {
@@ -203,9 +197,8 @@ func inTurn(u, v []float64, rank int, ratings []placed, r, rate float64) {
 	}
 }
 
-// turn takes the gradient step of a rating on u_i and v_j, sets negative coordinates to zero,
-// and returns the squared norms. It takes four coordinates at a time. Sums are of four parts, so that
-// no addition waits for the addition before it.
+// turn takes the gradient step of a rating on u_i and v_j, sets negative coordinates to zero, and returns the squared norms. It
+// takes four coordinates at a time. Sums are of four parts, so that no addition waits for the addition before it.
 func turn(ui, vj []float64, value, rate float64) (normU, normV float64) {
 	step := rate * (value - dot(ui, vj))
 	var u0, u1, v0, v1 float64

@@ -74,8 +74,7 @@ func (p ObjectiveParams) Sensitivity() float64 {
 	return p.count() * 2 * p.MaxRating * math.Sqrt(p.length2())
 }
 
-// Curvature bounds the ε that a unit gives an observer by changing the curvature of the objective:
-// count·ln(1 + ‖u‖²/λ).
+// Curvature bounds the ε that a unit gives an observer by changing the curvature of the objective: count·ln(1 + ‖u‖²/λ).
 func (p ObjectiveParams) Curvature() float64 { return p.count() * math.Log1p(p.length2()/p.weight()) }
 
 // RidgeFor returns the ridge at which curvature takes a share of ε.
@@ -86,40 +85,33 @@ func (p ObjectiveParams) RidgeFor(share float64) float64 {
 // rate returns β: a row of noise η has a density in proportion to exp(-β‖η‖).
 func (p ObjectiveParams) rate() float64 { return (p.Epsilon - p.Curvature()) / p.Sensitivity() }
 
-// Objective returns V by objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011; for matrix
-// factorization Hua, Xia and Zhong 2015). The FMF paper compares with it in figure 5. With U fixed,
-// each row of V is
+// Objective returns V by objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011; for matrix factorization Hua, Xia and
+// Zhong 2015). The FMF paper compares with it in figure 5. With U fixed, each row of V is
 //
 //	v_j = argmin Σ_i (x_ij - <u_i, v>)² + λ‖v - v⁰‖² + <η_j, v>   over v >= 0, ‖v‖² <= R,
 //
-// with v⁰ the common start, which is public, and η_j drawn once with a density in proportion to
-// exp(-β‖η_j‖). U may depend on a unit's own data at most: with unit rating every u_i is the public
-// start, and with unit user it is fitted to that user's ratings against v⁰. random draws the
-// trimming of users and the noise.
+// with v⁰ the common start, which is public, and η_j drawn once with a density in proportion to exp(-β‖η_j‖). U may depend on a
+// unit's own data at most: with unit rating every u_i is the public start, and with unit user it is fitted to that user's ratings
+// against v⁰. random draws the trimming of users and the noise.
 //
 // # Why V is ε-DP
 //
-// Units are present or absent (add-remove). Let f be the objective of a row without noise, H =
-// 2Σuuᵀ + 2λI its constant second derivative, and P the projection to the feasible set, which is
-// convex. Let w = v + n for the returned v and the outward n that holds it there. Then -η = ∇f(Pw)
-// + (w - Pw), because v is the minimiser.
+// Units are present or absent (add-remove). Let f be the objective of a row without noise, H = 2Σuuᵀ + 2λI its constant second
+// derivative, and P the projection to the feasible set, which is convex. Let w = v + n for the returned v and the outward n that
+// holds it there. Then -η = ∇f(Pw) + (w - Pw), because v is the minimiser.
 //
-// Given η there is one w, and given w one η, and both ways are Lipschitz. So w has the density
-// p(η(w))·|det M|, M = HP' + I - P', where P' is the derivative of P. P' exists almost everywhere.
-// As the second derivative of a convex function, it is symmetric with eigenvalues from 0 to 1. v =
-// Pw says no more than w.
+// Given η there is one w, and given w one η, and both ways are Lipschitz. So w has the density p(η(w))·|det M|, M = HP' + I - P',
+// where P' is the derivative of P. P' exists almost everywhere. As the second derivative of a convex function, it is symmetric with
+// eigenvalues from 0 to 1. v = Pw says no more than w.
 //
-// One more rating adds g = 2(<u,v> - x)u to ∇f(Pw), and Pw is feasible, so ‖g‖ <= 2R‖u‖: the first
-// factor changes by at most e^(β‖g‖). To H it adds 2uuᵀ, and det M grows by the factor 1 +
-// 2uᵀP'M⁻¹u. Where P' has an inverse, P'M⁻¹ = (H + P'⁻¹ - I)⁻¹ is at most H⁻¹, and so at most I/2λ;
-// elsewhere by continuity. The second factor changes by at most 1 + ‖u‖²/λ. A unit of k ratings,
-// all of different items, does so to k rows, whose noise is independent: ε = βk2R‖u‖ + k·ln(1 +
-// ‖u‖²/λ) = β·Sensitivity + Curvature. ∎
+// One more rating adds g = 2(<u,v> - x)u to ∇f(Pw), and Pw is feasible, so ‖g‖ <= 2R‖u‖: the first factor changes by at most
+// e^(β‖g‖). To H it adds 2uuᵀ, and det M grows by the factor 1 + 2uᵀP'M⁻¹u. Where P' has an inverse, P'M⁻¹ = (H + P'⁻¹ - I)⁻¹ is at
+// most H⁻¹, and so at most I/2λ; elsewhere by continuity. The second factor changes by at most 1 + ‖u‖²/λ. A unit of k ratings, all
+// of different items, does so to k rows, whose noise is independent: ε = βk2R‖u‖ + k·ln(1 + ‖u‖²/λ) = β·Sensitivity + Curvature. ∎
 //
-// The proof needs the exact minimiser: [quadratic.feasible] returns it up to the rounding of
-// float64. Rows are rounded to multiples of 2^-24 afterwards, like all messages of parties with
-// noise in floating point; nothing is claimed about bits below. The largest noise that 64 bits give
-// is 44/β a coordinate, which the exact law exceeds with a chance of 2^-64.
+// The proof needs the exact minimiser: [quadratic.feasible] returns it up to the rounding of float64. Rows are rounded to multiples
+// of 2^-24 afterwards, like all messages of parties with noise in floating point; nothing is claimed about bits below. The largest
+// noise that 64 bits give is 44/β a coordinate, which the exact law exceeds with a chance of 2^-64.
 func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Matrix, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -218,9 +210,8 @@ func (p ObjectiveParams) draw(eta []float64, bits *noise.Bits) error {
 	return nil
 }
 
-// curvatureShare is the share of ε for the curvature if no ridge is given. On synthetic:small at ε
-// = 5 a tenth is 0.03 worse per user and a 40th 0.013, over seeds 1 to 3; per rating all are within
-// 0.004.
+// curvatureShare is the share of ε for the curvature if no ridge is given. On synthetic:small at ε = 5 a tenth is 0.03 worse per
+// user and a 40th 0.013, over seeds 1 to 3; per rating all are within 0.004.
 const curvatureShare = 0.05
 
 // alone is the number of steps of a user who trains alone: as many as in LFL.
@@ -299,10 +290,9 @@ type quadratic struct {
 	a, b []float64
 }
 
-// feasible returns the v that minimises q over the feasible embeddings, v >= 0 and ‖v‖² <= r. It is
-// exact up to the rounding of float64. In one dimension it is a quotient, cut to the interval. In
-// more it is the minimiser over v >= 0 of an active set. If that is outside the ball, it is the
-// minimiser with A + τI, for the τ that puts it on the ball's edge.
+// feasible returns the v that minimises q over the feasible embeddings, v >= 0 and ‖v‖² <= r. It is exact up to the rounding of
+// float64. In one dimension it is a quotient, cut to the interval. In more it is the minimiser over v >= 0 of an active set. If
+// that is outside the ball, it is the minimiser with A + τI, for the τ that puts it on the ball's edge.
 func (q quadratic) feasible(r float64) []float64 {
 	v := q.positive(0)
 	if model.Dot(v, v) <= r {
@@ -324,9 +314,8 @@ func (q quadratic) feasible(r float64) []float64 {
 	}
 }
 
-// positive minimises q + τ‖v‖² over v >= 0 (Lawson and Hanson 1974, chapter 23, on the Gram
-// matrix). Coordinates enter by the steepest gain, unless it is rounding. The value falls with
-// every set that is left, so no set comes back and it ends.
+// positive minimises q + τ‖v‖² over v >= 0 (Lawson and Hanson 1974, chapter 23, on the Gram matrix). Coordinates enter by the
+// steepest gain, unless it is rounding. The value falls with every set that is left, so no set comes back and it ends.
 func (q quadratic) positive(tau float64) []float64 {
 	d := len(q.b)
 	v, free, refused := make([]float64, d), make([]bool, d), make([]bool, d)
@@ -350,9 +339,8 @@ func (q quadratic) positive(tau float64) []float64 {
 	}
 }
 
-// settle moves v to the minimiser over its free coordinates, and fixes at 0 the coordinates that
-// reach 0 on the way. It reports false if the coordinate that entered last would be negative at
-// once.
+// settle moves v to the minimiser over its free coordinates, and fixes at 0 the coordinates that reach 0 on the way. It reports
+// false if the coordinate that entered last would be negative at once.
 func (q quadratic) settle(v []float64, free []bool, entered int, tau float64) bool {
 	for first := true; ; first = false {
 		to := q.solve(free, tau)

@@ -37,9 +37,8 @@ func (p ResponseParams) Validate() error {
 	return err
 }
 
-// Response is the server and the users of Private-GD-DR (Shin, Kim, Shin and Xiao 2018), in one
-// place. The FMF paper compares LFL-SGDMF with it in figure 10. A user sends a coordinate, which is
-// uniform and depends on nothing, and a sign.
+// Response is the server and the users of Private-GD-DR (Shin, Kim, Shin and Xiao 2018), in one place. The FMF paper compares
+// LFL-SGDMF with it in figure 10. A user sends a coordinate, which is uniform and depends on nothing, and a sign.
 //
 // # Why a message is ε₀-private
 //
@@ -67,17 +66,15 @@ func NewResponse(p ResponseParams) *Response {
 // Items returns the current V, not a copy.
 func (r *Response) Items() *model.Matrix { return r.items }
 
-// Users returns the embeddings from which users compute gradients: each fitted to its own ratings
-// and the first V (stage 1).
+// Users returns the embeddings from which users compute gradients: each fitted to its own ratings and the first V (stage 1).
 func (r *Response) Users(rows []model.Ratings, run protocol.Runner) [][]float64 {
 	users := make([][]float64, len(rows))
 	run.Each(len(rows), func(i int) { users[i] = r.params.User(rows[i], r.start) })
 	return users
 }
 
-// answer returns coordinate (a, c) of Φ times a user's gradient of V. It cuts the gradient's
-// entries to [-1, 1], and cuts the result to [-1, 1] again: with many ratings a projection may be
-// longer.
+// answer returns coordinate (a, c) of Φ times a user's gradient of V. It cuts the gradient's entries to [-1, 1], and cuts the
+// result to [-1, 1] again: with many ratings a projection may be longer.
 func (r *Response) answer(a, c int, u []float64, own model.Ratings) float64 {
 	sum := 0.
 	for k, j := range own.Items {
@@ -173,9 +170,8 @@ func openResponse(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, erro
 	return &responseInstance{setup: s, params: r}, nil
 }
 
-// responseRate returns η if none is given: the noise of all rounds together moves a prediction by a
-// tenth of a star of five. On synthetic:small at ε = 5 a fiftieth to four tenths end within 0.005,
-// and nine tenths 0.04 worse.
+// responseRate returns η if none is given: the noise of all rounds together moves a prediction by a tenth of a star of five. On
+// synthetic:small at ε = 5 a fiftieth to four tenths end within 0.005, and nine tenths 0.04 worse.
 func responseRate(p ResponseParams, users int) float64 {
 	const stars = 0.1
 	sway := float64(p.Items) * p.Deviation(users) * math.Sqrt(float64(p.Rounds)*p.StartMean)
@@ -225,28 +221,24 @@ func (x *responseInstance) Words() algorithm.Words {
 	return algorithm.Words{Model: fmt.Sprintf("messages of epsilon %.3g each", x.params.Epsilon)}
 }
 
-// Local describes messages that each user randomises: Rounds rounds of N users. One message is
-// ε₀-private by itself.
+// Local describes messages that each user randomises: Rounds rounds of N users. One message is ε₀-private by itself.
 type Local struct {
 	Epsilon float64 // ε₀ of one message, for any replacement of the user's data
 	Users   int
 	Rounds  int
 }
 
-// Total returns the cost of all messages of a user for an observer who sees them with the user's
-// name: Rounds·ε₀, without a δ.
+// Total returns the cost of all messages of a user for an observer who sees them with the user's name: Rounds·ε₀, without a δ.
 func (l Local) Total() float64 { return float64(l.Rounds) * l.Epsilon }
 
-// Shuffled returns the cost, at δ, for an observer who sees the messages of all users in a shuffled
-// order in each round. It is the smaller of two proved bounds, both by optimal composition. One
-// bound forgets the shuffling. In the other the shuffling amplifies each round: a theorem of
-// Feldman, McMillan and Talwar (2021, theorem 3.1) gives
+// Shuffled returns the cost, at δ, for an observer who sees the messages of all users in a shuffled order in each round. It is the
+// smaller of two proved bounds, both by optimal composition. One bound forgets the shuffling. In the other the shuffling amplifies
+// each round: a theorem of Feldman, McMillan and Talwar (2021, theorem 3.1) gives
 //
 //	ε <= ln(1 + (e^ε₀ - 1)/(e^ε₀ + 1)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) for ε₀ <= ln(n/(16·ln(2/δ))).
 //
-// Half of δ is for the rounds, an equal part for each, and half for their composition. The bound
-// holds for a user who is replaced, and so for a user whose record is empty and who sends all the
-// same.
+// Half of δ is for the rounds, an equal part for each, and half for their composition. The bound holds for a user who is replaced,
+// and so for a user whose record is empty and who sends all the same.
 func (l Local) Shuffled(delta float64) float64 {
 	least := composed(l.Epsilon, l.Rounds, delta)
 	each := delta / 2 / float64(l.Rounds)
@@ -265,10 +257,9 @@ func amplified(local, n, delta float64) (float64, bool) {
 	return math.Log1p(math.Tanh(local/2) * (8*math.Sqrt(e*math.Log(4/delta)/n) + 8*e/n)), true
 }
 
-// composed returns the least ε at δ of k releases that are (each, 0)-private and chosen as an
-// adversary likes. It is the ε of k answers of randomised response (Kairouz, Oh and Viswanath 2015,
-// theorem 3.3), by bisection from above, so never less than that ε. The δ of each release adds to
-// delta.
+// composed returns the least ε at δ of k releases that are (each, 0)-private and chosen as an adversary likes. It is the ε of k
+// answers of randomised response (Kairouz, Oh and Viswanath 2015, theorem 3.3), by bisection from above, so never less than that ε.
+// The δ of each release adds to delta.
 func composed(each float64, k int, delta float64) float64 {
 	_, high := binomial.Halve(0, float64(k)*each, 100, func(epsilon float64) bool { return !(composedDelta(each, k, epsilon) <= delta) })
 	return high

@@ -18,8 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
-// criteoColumns lists the columns of Criteo's Sponsored Search Conversion Log, whose file has no
-// header.
+// criteoColumns lists the columns of Criteo's Sponsored Search Conversion Log, whose file has no header.
 var criteoColumns = []string{
 	"Sale", "SalesAmountInEuro", "time_delay_for_conversion", "click_timestamp", "nb_clicks_1week", "product_price", "product_age_group", "device_type",
 	"audience_id", "product_gender", "product_brand", "product_category_1", "product_category_2", "product_category_3", "product_category_4",
@@ -35,17 +34,15 @@ const (
 
 var criteoAfter = []string{criteoSale, "time_delay_for_conversion", "click_timestamp"}
 
-// readFile reads a table with a header, with commas, tabs or semicolons between, as a
-// regression: the label's column, and every other one as features. Numbers are centred and divided by
-// their deviation, over all rows, since features are public; a missing one is the mean. A column that
-// has anything else holds words: each value is a feature of its own, and above mostValues they are
-// hashed. Constant columns are left out. The columns that are said to be private are fields alone
-// ([dataset.Profile.Private]), hashed to as many values each, whatever is in them. A row without a
-// label is left out. Labels beyond the scale count as its ends, and the scale has to be said.
+// readFile reads a table with a header, with commas, tabs or semicolons between, as a regression: the label's column, and every
+// other one as features. Numbers are centred and divided by their deviation, over all rows, since features are public; a missing
+// one is the mean. A column that has anything else holds words: each value is a feature of its own, and above mostValues they are
+// hashed. Constant columns are left out. The columns that are said to be private are fields alone ([dataset.Profile.Private]),
+// hashed to as many values each, whatever is in them. A row without a label is left out. Labels beyond the scale count as its ends,
+// and the scale has to be said.
 //
-// Criteo's log, of 23 columns without a header and with -1 for missing values, is known by its label's
-// name. Its examples are the clicks that a sale followed. Which clicks these are counts as public, as
-// in the papers with published figures.
+// Criteo's log, of 23 columns without a header and with -1 for missing values, is known by its label's name. Its examples are the
+// clicks that a sale followed. Which clicks these are counts as public, as in the papers with published figures.
 func readFile(ctx context.Context, f read.RegressionFile, o read.Options) (*dataset.Set, error) {
 	private := strings.FieldsFunc(o.Columns.Private, func(r rune) bool { return r == '+' })
 	t := &fileTable{table: table{File: f.Path}, label: o.Columns.Label, separator: o.Form.Separator, id: o.Columns.User, private: private}
@@ -262,16 +259,14 @@ func (t *fileTable) take(record []string, label, id int) error {
 	return nil
 }
 
-// privateSize is the number of values of a private field: the words that occur in it are private, so
-// all are hashed.
+// privateSize is the number of values of a private field: the words that occur in it are private, so all are hashed.
 const privateSize = 1000
 
 // fieldsName begins the names of synthetic regressions of categories, within synthetic:.
 const fieldsName = "fields"
 
-// Synthetic fields are as many as the fields of Criteo's Sponsored Search log. Each value has an
-// effect in each of fieldsEffects directions. A label is the first effect, plus the product of the two
-// others, which no linear model sees, plus noise.
+// Synthetic fields are as many as the fields of Criteo's Sponsored Search log. Each value has an effect in each of fieldsEffects
+// directions. A label is the first effect, plus the product of the two others, which no linear model sees, plus noise.
 const (
 	fieldsRows, fieldsCount    = 20_000, 17
 	fieldsPrivate              = 8 // the last of them, where some are private

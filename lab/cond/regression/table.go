@@ -24,9 +24,8 @@ import (
 
 // Files of regressions: a row an example, a column a feature, and one the label.
 const (
-	// mostValues bounds the values of a column of words; more values are hashed into as many buckets.
-	// The most frequent values then mostly keep buckets apart from most others, and a profile stays
-	// small enough to be decomposed.
+	// mostValues bounds the values of a column of words; more values are hashed into as many buckets. The most frequent values then
+	// mostly keep buckets apart from most others, and a profile stays small enough to be decomposed.
 	mostValues = 50
 	// mostProfile bounds the columns that come of a file.
 	mostProfile = 2000
@@ -316,9 +315,8 @@ type Data struct {
 	Y          []float64 // Rows labels
 }
 
-// NewSet makes a set of a regression. Its examples are the users 1 to Rows, and each rates the
-// single item, by its label. Labels beyond the scale count as its ends, since a refused label would
-// reveal its value. Features are numbered.
+// NewSet makes a set of a regression. Its examples are the users 1 to Rows, and each rates the single item, by its label. Labels
+// beyond the scale count as its ends, since a refused label would reveal its value. Features are numbered.
 func NewSet(name string, r *Data, lo, hi float64) (*dataset.Set, error) {
 	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows {
 		return nil, fmt.Errorf("%s: %d features and %d labels for %d rows and %d columns; there must be a feature for each row and column and a label for each row",
@@ -349,9 +347,8 @@ const (
 	BottomLabels  Alignment = "bottom"  // the direction of the smallest singular value
 )
 
-// Shape describes synthetic regressions: X = √n·UΣVᵀ with singular values
-// Σ_i = i^-Decay, and labels √n·U·ŷ + N(0, Noise²) with ‖ŷ‖ = 1, which are a linear function
-// of the features plus noise. √n makes the mean square of a label without noise 1 at any n.
+// Shape describes synthetic regressions: X = √n·UΣVᵀ with singular values Σ_i = i^-Decay, and labels √n·U·ŷ + N(0, Noise²) with ‖ŷ‖
+// = 1, which are a linear function of the features plus noise. √n makes the mean square of a label without noise 1 at any n.
 type Shape struct {
 	Rows, Cols int       // Rows >= Cols >= 1
 	Decay      float64   // a of σ_i = i^-a, at least 0; 0: a flat spectrum
@@ -374,8 +371,7 @@ func (s Shape) Validate() error {
 	return nil
 }
 
-// New makes a regression of the shape. The same seed makes the same. It takes
-// time in Rows·Cols².
+// New makes a regression of the shape. The same seed makes the same. It takes time in Rows·Cols².
 func New(s Shape, seed uint64) (*Data, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

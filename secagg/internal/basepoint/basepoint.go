@@ -18,8 +18,7 @@ import (
 // Size is the length in bytes of keys and of what they have in common.
 const Size = 32
 
-// Key is a private key, as a multiple of the base point: clamped (RFC 7748, section 5) and
-// modulo the order of that.
+// Key is a private key, as a multiple of the base point: clamped (RFC 7748, section 5) and modulo the order of that.
 type Key struct{ s edwards25519.Scalar }
 
 // ErrSize is returned for a private key that is not of Size bytes.
@@ -44,10 +43,9 @@ func (k *Key) Common(others []*Key) [][Size]byte {
 	return multiples(scalars)
 }
 
-// multiples returns the coordinates u on the Montgomery curve of multiples of the base point. From
-// the Edwards curve, u = (1+y)/(1-y) = (Z+Y)/(Z-Y), and 0 for the neutral point. All quotients
-// share one inversion: the inverse of a product gives the inverse of each factor by the products of
-// all others.
+// multiples returns the coordinates u on the Montgomery curve of multiples of the base point. From the Edwards curve, u =
+// (1+y)/(1-y) = (Z+Y)/(Z-Y), and 0 for the neutral point. All quotients share one inversion: the inverse of a product gives the
+// inverse of each factor by the products of all others.
 func multiples(scalars []edwards25519.Scalar) [][Size]byte {
 	out := make([][Size]byte, len(scalars))
 	if len(scalars) == 0 {
