@@ -5,10 +5,9 @@
 // vector of each user: five functions make an algorithm, and nothing else of this package is needed.
 // Package external takes the same functions from a program in another language.
 //
-// For all other algorithms there is the full interface. An algorithm owns everything about itself:
-// name, paper, keys and their defaults, the releases of its rounds, and its words in the summary. It
-// makes the two sides that train ([Strategy] of the server, [Trainer] of a client) and the baselines.
-// A simulation and a deployment both go through [Instance] and ask for nothing else.
+// For all other algorithms there is the full interface. An algorithm owns everything about itself: name, paper, keys and their
+// defaults, the releases of its rounds, and its words in the summary. It makes the two sides that train ([Strategy] of the server,
+// [Trainer] of a client) and the baselines. A simulation and a deployment both go through [Instance] and ask for nothing else.
 //
 // A new algorithm calls [MustRegister] from its package's init, and is imported where the
 // families are listed (package internal/families), or by the program that brings it. A program can also
@@ -32,9 +31,8 @@ import (
 type Algorithm interface {
 	// About says what is known of the algorithm without any data.
 	About() *About
-	// Open fixes everything that follows from configuration, data and cohort. It chooses
-	// what is still open in s.Config, and sets s.Schedule, calibrated noise included
-	// ([Setup.CalibrateSplit], [Setup.CalibrateParty]). It returns a [config.Error] if the
+	// Open fixes everything that follows from configuration, data and cohort. It chooses what is still open in s.Config, and sets
+	// s.Schedule, calibrated noise included ([Setup.CalibrateSplit], [Setup.CalibrateParty]). It returns a [config.Error] if the
 	// configuration cannot be run.
 	Open(s *Setup) (Instance, error)
 }
@@ -45,8 +43,7 @@ type Clients uint8
 const (
 	// Users: every client is one user.
 	Users Clients = iota
-	// ItemParties: a client is an organisation with some of the items. All have the
-	// same users (VFL).
+	// ItemParties: a client is an organisation with some of the items. All have the same users (VFL).
 	ItemParties
 	// UserParties: a client is an organisation with some of the users (HFL).
 	UserParties
@@ -133,8 +130,7 @@ type About struct {
 	Units     []dp.Unit // that it can protect, the default first
 	OtherUnit string    // why it cannot protect the others
 	Relation  dp.Relation
-	// Genres reports whether the parties of a deployment need the items' genres, because the
-	// items are dealt by genre; nil: never.
+	// Genres reports whether the parties of a deployment need the items' genres, because the items are dealt by genre; nil: never.
 	Genres func(config.Config) bool
 
 	// Keys lists the keys that have an effect, besides the keys of every run: [Federated] for
@@ -177,11 +173,9 @@ type Instance interface {
 	// Party makes one client's trainer of a deployment from the ratings that it has. An
 	// error for data that do not hold what is said wraps [ErrPartyData].
 	Party(which PartyData, l *LocalData) (*Party, error)
-	// Shared returns the embeddings in a model as the server has it. The statement of
-	// privacy is about these.
+	// Shared returns the embeddings in a model as the server has it. The statement of privacy is about these.
 	Shared(shared []byte) ([]model.Embeddings, error)
-	// Baselines lists the comparisons of a run besides means and biases, in the order of
-	// the summary.
+	// Baselines lists the comparisons of a run besides means and biases, in the order of the summary.
 	Baselines() []Baseline
 }
 
@@ -206,8 +200,7 @@ type ClientSide interface {
 	Trainers() []Trainer
 	// Interim predicts by the shared model between two rounds.
 	Interim(shared []byte, run protocol.Runner) (model.Predictor, error)
-	// Final returns the model at the end of the run. A client that has left counts as if it
-	// came back to fetch the model.
+	// Final returns the model at the end of the run. A client that has left counts as if it came back to fetch the model.
 	Final(shared []byte, run protocol.Runner) (*model.Trained, error)
 }
 
@@ -239,8 +232,7 @@ type Baseline struct {
 	Note string // what it is, for the summary; "" keeps it out of the table
 	// Predict makes it from the ratings in one place, or
 	Predict func(protocol.Runner) (model.Predictor, error)
-	// Vary makes it a run of its own, with a configuration changed so. Alone has every
-	// party train by itself, without dropouts. Or
+	// Vary makes it a run of its own, with a configuration changed so. Alone has every party train by itself, without dropouts. Or
 	Vary  func(*config.Config)
 	Alone bool
 	// Itself says that it is the run.
@@ -265,16 +257,14 @@ type (
 	// StepWatcher is a LocalNoiser whose steps can be watched one by one, for an audit.
 	StepWatcher interface {
 		LocalNoiser
-		// Watch prepares a party's steps of LocalSteps()[kind], by the code that trains. Their data
-		// are one unit that moves them as far as it may, if full, or else an empty unit. Each call of the returned
-		// function takes a step and returns how far it went towards the unit: in sensitivities,
-		// noise of the run's multiplier included.
+		// Watch prepares a party's steps of LocalSteps()[kind], by the code that trains. Their data are one unit that moves them as
+		// far as it may, if full, or else an empty unit. Each call of the returned function takes a step and returns how far it
+		// went towards the unit: in sensitivities, noise of the run's multiplier included.
 		Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error)
 	}
 	// ReleaseLister is an Instance that can send its releases in other forms.
 	ReleaseLister interface {
-		// Forms lists the words of a key whose traffic is worth a comparison; none if there is
-		// only one form.
+		// Forms lists the words of a key whose traffic is worth a comparison; none if there is only one form.
 		Forms() (key *config.Key, words []string)
 	}
 	// CostReporter is an Instance that fits an encoder to statistics. DP-SGD would go through the encoder for examples.

@@ -17,13 +17,11 @@ func (s *Setup) target() dp.Budget {
 	return b
 }
 
-// CalibrateSplit finds the least distributed noise with which all attempts together keep ε,
-// and sets it in the releases of the schedule. shares[i][j] is the part of μ² that release j of
-// step i takes in each round. The release's variance is in proportion to its squared
-// sensitivity over its share, and over the run the shares add up to 1. shares is nil if there is
-// only one release. Where samplers could not draw so much noise, the fixed point gets coarser.
-// Where noise would be less than one integer can hide, it gets finer. CalibrateSplit does nothing
-// in a run without privacy.
+// CalibrateSplit finds the least distributed noise with which all attempts together keep ε, and sets it in the releases of the
+// schedule. shares[i][j] is the part of μ² that release j of step i takes in each round. The release's variance is in proportion to
+// its squared sensitivity over its share, and over the run the shares add up to 1. shares is nil if there is only one release.
+// Where samplers could not draw so much noise, the fixed point gets coarser. Where noise would be less than one integer can hide,
+// it gets finer. CalibrateSplit does nothing in a run without privacy.
 func (s *Setup) CalibrateSplit(shares [][]float64) error {
 	if !s.Private() {
 		return nil
@@ -129,8 +127,7 @@ func (s *Setup) checkSamplers() error {
 	return nil
 }
 
-// drawn is the variance of the noise that is drawn at once for a release, beside the largest
-// that samplers go up to.
+// drawn is the variance of the noise that is drawn at once for a release, beside the largest that samplers go up to.
 func (s *Setup) drawn(r *protocol.Release) (largest, limit float64) {
 	if NoiseDraw.Is(s.Config, "client") {
 		return s.drawnByClients(r)
@@ -213,15 +210,13 @@ func (s *Setup) refine(cost float64) bool {
 	return changed
 }
 
-// gridStep bounds the relative amount by which pld may state a lower ε for more steps, where it changes to
-// another grid. Noise is made for a budget that is smaller by this amount, so that no ledger
-// refuses the last step.
+// gridStep bounds the relative amount by which pld may state a lower ε for more steps, where it changes to another grid. Noise is
+// made for a budget that is smaller by this amount, so that no ledger refuses the last step.
 const gridStep = 5e-5
 
-// CalibrateParty finds the least noise with which a party's steps over a run keep ε for
-// every unit, on samples of a rate; each takes perRound of them in a round. spread says that
-// a unit may be in the data of all parties, and so in the steps of all of them. Without
-// privacy there is none.
+// CalibrateParty finds the least noise with which a party's steps over a run keep ε for every unit, on samples of a rate; each
+// takes perRound of them in a round. spread says that a unit may be in the data of all parties, and so in the steps of all of them.
+// Without privacy there is none.
 func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
 	return s.calibrateParty(steps, perRound, rate, spread, func(all int) (float64, error) {
 		target := s.target()
@@ -280,21 +275,5 @@ func (s *Setup) Cost(events []dp.Event) (dp.Result, error) {
 // Charges returns the total charges of the first attempts, together. Where clients take turns, it returns the charges of a client
 // that has as many turns of each step as a client can have ([protocol.Cohort.Turns]).
 func (s *Setup) Charges(attempts int) ([]dp.Event, error) {
-	var all []dp.Event
-	for _, step := range s.Schedule {
-		n := min(attempts, step.Rounds)
-		if n == 0 {
-			break
-		}
-		p := &protocol.Plan{Cohort: s.Cohort, Phase: step.Phase, Releases: step.Releases}
-		one, err := p.Charges()
-		if err != nil {
-			return nil, err
-		}
-		for _, ev := range one {
-			all = append(all, ev.Times(s.Cohort.Turns(n)))
-		}
-		attempts -= n
-	}
-	return all, nil
+	return s.Schedule.Charges(s.Cohort, 0, attempts)
 }

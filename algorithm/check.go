@@ -123,8 +123,7 @@ func checkFeatures(c config.Config) string {
 	return ""
 }
 
-// Warnings lists what a user should know before the simulation of a configuration that is
-// valid.
+// Warnings lists what a user should know before the simulation of a configuration that is valid.
 func Warnings(c config.Config) []string {
 	about := Of(c).About()
 	idle := slices.DeleteFunc(KeysWithoutEffect(c), func(k *config.Key) bool { return k.Scope == config.Deployed }) // a simulation ignores these for every algorithm
@@ -160,9 +159,8 @@ func lossWarning(c config.Config, about *About, loss float64) string {
 	return fmt.Sprintf("%s is above the tolerance %v: most rounds will be skipped, %s", what, Tolerance.Value(c), consequence)
 }
 
-// expectedLoss returns the share of clients that is expected to be lost in the last round,
-// the worst of a run. By then every client that leaves has left. A client that is away at
-// some time is away in the last round with probability away-rounds/sums.
+// expectedLoss returns the share of clients that is expected to be lost in the last round, the worst of a run. By then every client
+// that leaves has left. A client that is away at some time is away in the last round with probability away-rounds/sums.
 func expectedLoss(c config.Config) float64 {
 	away := Away.Value(c) * min(1, AwayRounds.Value(c)/Of(c).About().sums(c))
 	there := (1 - Dropout.Chosen(c)) * (1 - Leave.Value(c)) * (1 - away)

@@ -35,8 +35,7 @@ func init() {
 	declareNetwork()
 }
 
-// declareRun declares what an algorithm may or may not have: which of them have an effect
-// with it, it says in [About].
+// declareRun declares what an algorithm may or may not have: which of them have an effect with it, it says in [About].
 func declareRun() {
 	Name = config.DeclareText(config.Key{
 		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Blocking: true,
@@ -45,9 +44,8 @@ func declareRun() {
 		Help: "Algorithm to train with; fedsim explain NAME describes it. docs/algorithms.md compares all.",
 	})
 	Data = config.DeclareText(config.Key{
-		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate. With the few
-		// hundred users of a small set, the noise of any ε below 100 drowns what they could
-		// learn about thousands of items.
+		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate. With the few hundred users of a small set, the noise
+		// of any ε below 100 drowns what they could learn about thousands of items.
 		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
 		Help: "Ratings to train on: a folder, archive or file of ratings, or - to read standard input. Also a set by its name (fedsim data get downloads it) or generated ratings, synthetic[:small|:ml-1m|:ml-10m]. synthetic is synthetic:ml-1m; fedsim data list names all.",
 	})
@@ -194,8 +192,7 @@ func declareRun() {
 	})
 }
 
-// declareFederation declares who is lost and what is assumed of clients, and how a run is
-// made.
+// declareFederation declares who is lost and what is assumed of clients, and how a run is made.
 func declareFederation() {
 	Dropout = config.DeclareNumber(config.Key{
 		Name: "dropout", Kind: config.Real, Default: "auto", Auto: "0.1 where clients are users: phones do drop out; 0 of organisations", Range: config.Below(0, 1), Scope: config.Simulated,
@@ -456,9 +453,8 @@ func Ranks(c config.Config) bool {
 // UnitOf returns the unit of privacy of a configuration.
 func UnitOf(c config.Config) dp.Unit { return dp.Unit(Unit.Chosen(c)) }
 
-// PublicUnits is an upper bound on the units of privacy, from public facts alone: the
-// default of δ follows from it, and noise from that. How many ratings there are is public
-// of a published set only; there are at most so many as users times items.
+// PublicUnits is an upper bound on the units of privacy, from public facts alone: the default of δ follows from it, and noise from
+// that. How many ratings there are is public of a published set only; there are at most so many as users times items.
 func PublicUnits(c config.Config, f *config.Facts) int {
 	switch {
 	case UnitOf(c) == dp.User:
@@ -477,8 +473,7 @@ func Flow(c config.Config) protocol.StageFlow {
 	return protocol.StageFlow{Confirms: Mode.Is(c, graph.Active.String()), Replaces: Noise.Is(c, protocol.TwoRound.String())}
 }
 
-// DropoutStages are the stages that dropout-at names: any is each stage that there
-// is. A word that names none gives none.
+// DropoutStages are the stages that dropout-at names: any is each stage that there is. A word that names none gives none.
 func DropoutStages(c config.Config) []protocol.Stage {
 	var list []protocol.Stage
 	at := DropoutAt.Of(c)

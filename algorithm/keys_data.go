@@ -284,8 +284,7 @@ func checkHeldOut(c config.Config, k config.NumberKey) string {
 	}
 }
 
-// positiveShare of the scale's top counts as liked: four stars of five, as Liang et al.
-// have it.
+// positiveShare of the scale's top counts as liked: four stars of five, as Liang et al. have it.
 const positiveShare = 0.8
 
 // LikedFrom returns the fewest stars that count as liked in a set unless a setting says otherwise, on the scale of the set.

@@ -18,11 +18,9 @@ import (
 
 // Setup holds the input of [Algorithm.Open], and the parts that Open sets.
 type Setup struct {
-	// Config has every auto replaced, except those autos that follow from the noise. Open
-	// replaces them.
+	// Config has every auto replaced, except those autos that follow from the noise. Open replaces them.
 	Config config.Config
-	// Data lists users and items, the rating scale and what else is public. In a deployment
-	// it has no ratings.
+	// Data lists users and items, the rating scale and what else is public. In a deployment it has no ratings.
 	Data *dataset.Set
 	// Train holds the training ratings by user; nil in a deployment.
 	Train *dataset.Rows
@@ -30,8 +28,7 @@ type Setup struct {
 	Ratings dataset.Ratings
 	// Held divides the users into trained and held-out users, with implicit feedback; else nil.
 	Held *split.HoldOut
-	// Features holds the features of the items; nil if there are none, or if nothing is
-	// learned from them.
+	// Features holds the features of the items; nil if there are none, or if nothing is learned from them.
 	Features *dataset.ItemFeatures
 	Cohort   protocol.Cohort
 	// Alone: parties train by themselves.
@@ -139,9 +136,8 @@ func PublishedSet(name string) (read.Entry, bool) {
 	return read.Entry{}, false
 }
 
-// ReadFeatures reads the features of a set's items that a configuration asks for, and returns
-// their name too. With auto it reads the features that come with the set; nil for none. It
-// returns a [config.Error] if the features cannot be read.
+// ReadFeatures reads the features of a set's items that a configuration asks for, and returns their name too. With auto it reads
+// the features that come with the set; nil for none. It returns a [config.Error] if the features cannot be read.
 func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
 	specs := []string{FeatureSpec.Of(c)}
 	if c.IsAuto(FeatureSpec.Key) {
@@ -168,16 +164,14 @@ func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, str
 	return nil, "", config.Errorf("features: %w", err)
 }
 
-// UniformSchedule returns the schedule of a run whose rounds all release r. The name of r names the
-// phase, too.
+// UniformSchedule returns the schedule of a run whose rounds all release r. The name of r names the phase, too.
 func UniformSchedule(rounds int, r protocol.Release, size int) protocol.Schedule {
 	return protocol.Schedule{{Rounds: rounds, Phase: r.Name, Releases: []protocol.Release{r}, Model: size}}
 }
 
-// Scale chooses the fixed point of a release: rounding h coordinates to integers adds √h/2
-// to the sensitivity, and the noise grows by the same share of it. For a few
-// coordinates a thousandth is had for nothing. For a vector that may be dense it
-// would take integers, and noise on them, far beyond 32 bits: a hundredth then.
+// Scale chooses the fixed point of a release: rounding h coordinates to integers adds √h/2 to the sensitivity, and the noise grows
+// by the same share of it. For a few coordinates a thousandth is had for nothing. For a vector that may be dense it would take
+// integers, and noise on them, far beyond 32 bits: a hundredth then.
 func Scale(r protocol.Release) float64 {
 	share := 1e-3
 	if r.MaxNonZero > 1000 {
@@ -196,23 +190,20 @@ func rounding(r protocol.Release, scale float64) float64 {
 	return math.Sqrt(float64(r.MaxNonZero)) / (2 * scale * r.L2)
 }
 
-// ErrPartyData is wrapped by the error for data that do not hold what a party is said to
-// own.
+// ErrPartyData is wrapped by the error for data that do not hold what a party is said to own.
 var ErrPartyData = errors.New("these are not the party's data")
 
 // PartyData says which of the ratings in its data a party of a deployment owns.
 type PartyData struct {
 	// User is the id of the user whose client it is; "" where the data are of one user.
 	User string
-	// Part is the number, from 1 to parties, of the organisation's part in the experiment's
-	// partition, dealt as a simulation deals it. The partition deals the catalogue (VFL), or
-	// the users that IDs list, which must be all users (HFL). 0: the organisation owns what IDs
-	// list. A party cannot check what others own: an item or a user that two parties bring is
-	// protected by each of them alone.
+	// Part is the number, from 1 to parties, of the organisation's part in the experiment's partition, dealt as a simulation deals
+	// it. The partition deals the catalogue (VFL), or the users that IDs list, which must be all users (HFL). 0: the organisation
+	// owns what IDs list. A party cannot check what others own: an item or a user that two parties bring is protected by each of
+	// them alone.
 	Part int
-	// IDs lists the items (VFL) or the users (HFL) of an organisation, with or without
-	// ratings. Their number is the organisation's weight in every sum, and exact. If IDs
-	// followed from the ratings, the weight could reveal a single rating.
+	// IDs lists the items (VFL) or the users (HFL) of an organisation, with or without ratings. Their number is the organisation's
+	// weight in every sum, and exact. If IDs followed from the ratings, the weight could reveal a single rating.
 	IDs []string
 	// Names gives the experiment's name of each user by the user's id in the data, where
 	// parties share users and have aligned them (package align); nil: the ids are the names.
@@ -230,9 +221,8 @@ type Party struct {
 	// Ratings counts the ratings that the party trains on, for the party itself to see.
 	Ratings int
 	Trainer Trainer
-	// Result returns the part of the model that the party alone ends with, after Finish. The
-	// user's embedding and everything that HFL tunes are private and stay with the party. The
-	// party may publish the embeddings of its own items (VFL).
+	// Result returns the part of the model that the party alone ends with, after Finish. The user's embedding and everything that
+	// HFL tunes are private and stay with the party. The party may publish the embeddings of its own items (VFL).
 	Result func() []model.Embeddings
 	// Clipped, if set, counts the party's vectors that were clipped, for the party itself to see.
 	Clipped func() Clipped
@@ -267,8 +257,7 @@ func (l *LocalData) UserOf(name string, which PartyData) (int, error) {
 	return slices.Index(l.Set.UserIDs, which.User), nil
 }
 
-// IDs returns the id of the user at an index that UserOf gave. For index -1 it returns the id
-// that the party stated.
+// IDs returns the id of the user at an index that UserOf gave. For index -1 it returns the id that the party stated.
 func (l *LocalData) IDs(user int, which PartyData) []string {
 	if user < 0 {
 		return []string{which.User}
@@ -327,8 +316,7 @@ func (l *LocalData) Row(user int) model.Ratings {
 	return r
 }
 
-// OnePlace makes the federated methods of an [Instance] return an error. Algorithms without
-// clients embed it.
+// OnePlace makes the federated methods of an [Instance] return an error. Algorithms without clients embed it.
 type OnePlace struct{}
 
 var errOnePlace = errors.New("all data are in one place; there is no federation")
@@ -374,9 +362,8 @@ func (s *Setup) PartyRows(which PartyData, l *LocalData) (users []int32, rows []
 	return users, rows, at, nil
 }
 
-// partyUsers returns the users of a party, as ascending indices into the stated ids. If these are
-// not all users, the indices are not the federation's, which no party knows. They decide nothing
-// but the order in which the party fine-tunes for itself.
+// partyUsers returns the users of a party, as ascending indices into the stated ids. If these are not all users, the indices are
+// not the federation's, which no party knows. They decide nothing but the order in which the party fine-tunes for itself.
 func (s *Setup) partyUsers(which PartyData) ([]int32, error) {
 	if err := s.CheckPart(which); err != nil {
 		return nil, err

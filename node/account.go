@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ type demand struct {
 // described the session in another way before.
 func (j *Job) rest(durable *store.Ledger) (demand, error) {
 	last := durable.Last(j.Terms.Session)
-	events, err := j.Terms.Charges(last)
+	events, err := j.Terms.Steps.Charges(j.Terms.Cohort, int(min(last, math.MaxInt32)), j.Terms.Steps.Rounds())
 	return demand{last + 1, events}, err
 }
 

@@ -12,13 +12,11 @@ import (
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
-// Cohort is the number of clients of a plan, with the assumptions about them. The same ω and γ hold
-// for graph, threshold and noise.
+// Cohort is the number of clients of a plan, with the assumptions about them. The same ω and γ hold for graph, threshold and noise.
 //
-// A plan may ask a part of the enrolled clients. Every party can tell which ([Setup.Chooses]). The
-// round continues with the first that come: with Goal of the Clients that are asked. Then ω is a
-// share of Goal, so that noise and threshold hold for the fewest clients that may be left, and γ is
-// a share of all enrolled clients.
+// A plan may ask a part of the enrolled clients. Every party can tell which ([Setup.Chooses]). The round continues with the first
+// that come: with Goal of the Clients that are asked. Then ω is a share of Goal, so that noise and threshold hold for the fewest
+// clients that may be left, and γ is a share of all enrolled clients.
 type Cohort struct {
 	Clients   int     `json:"clients"`            // N, the clients the plan names
 	Tolerance float64 `json:"tolerance"`          // ω in [0, 1): the share of N that may be lost in a round, at all stages together
@@ -47,8 +45,7 @@ func (c Cohort) Turns(rounds int) int {
 	return int((int64(rounds)*int64(c.Clients) + int64(c.Enrolled) - 1) / int64(c.Enrolled))
 }
 
-// slack keeps ⌊ωN⌋ and ⌈γN⌉ what they are on paper: 0.3·10 is 3, although the
-// nearest float64 of 0.3 is a little less.
+// slack keeps ⌊ωN⌋ and ⌈γN⌉ what they are on paper: 0.3·10 is 3, although the nearest float64 of 0.3 is a little less.
 const slack = 1e-9
 
 // Required is ⌈(1-ω)N⌉, the fewest survivors a round may end with; of Goal where there is one.
@@ -74,10 +71,9 @@ func (c Cohort) Colluding() int {
 // chance is the probability that more of the chosen clients collude than are assumed.
 const chance = 0x1p-60
 
-// mostChosen returns an upper limit of the marked clients in a sample of n of all, drawn without
-// putting back, except with probability 2^-60. The sample has at least k marked clients with
-// probability at most exp(-n·D(k/n ‖ p)) if k/n is above p. Here p = marked/all, and D is the
-// relative entropy (Hoeffding 1963, theorem 1; by section 6 it holds without putting back). The
+// mostChosen returns an upper limit of the marked clients in a sample of n of all, drawn without putting back, except with
+// probability 2^-60. The sample has at least k marked clients with probability at most exp(-n·D(k/n ‖ p)) if k/n is above p. Here p
+// = marked/all, and D is the relative entropy (Hoeffding 1963, theorem 1; by section 6 it holds without putting back). The
 // aggregator decides with which of the sample a round continues, so all chosen clients count.
 func mostChosen(all, marked, n int) int {
 	p, most := float64(marked)/float64(all), min(marked, n)
@@ -98,9 +94,8 @@ func relativeEntropy(q, p float64) float64 {
 	return d
 }
 
-// Liars is the largest number of clients that are assumed to break the protocol: all that may
-// collude, or one, which may be no more than broken. If more clients than that say the same of
-// another, it is true.
+// Liars is the largest number of clients that are assumed to break the protocol: all that may collude, or one, which may be no more
+// than broken. If more clients than that say the same of another, it is true.
 func (c Cohort) Liars() int { return max(1, c.Colluding()) }
 
 // Honest returns the number of n clients that are certain to be honest: n - c.
@@ -112,10 +107,9 @@ func (c Cohort) ShareVariance(v float64) float64 {
 	return v / float64(c.Honest(c.Required()))
 }
 
-// FinalVariance is the variance of the noise in the sum over u1 survivors. u2 of them reduced their
-// noise to b = V/(u1-c), and the others kept a = V/w. It is the formula of the FMF paper, section
-// 6.2, with c colluders taken out of the denominators. Colluders' own noise is part of the sum and
-// of this number.
+// FinalVariance is the variance of the noise in the sum over u1 survivors. u2 of them reduced their noise to b = V/(u1-c), and the
+// others kept a = V/w. It is the formula of the FMF paper, section 6.2, with c colluders taken out of the denominators. Colluders'
+// own noise is part of the sum and of this number.
 func (c Cohort) FinalVariance(v float64, u1, u2 int) float64 {
 	return float64(u2)*v/float64(c.Honest(u1)) + float64(u1-u2)*c.ShareVariance(v)
 }
@@ -138,12 +132,10 @@ func (c Cohort) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Chooses reports whether a round asks a client. If it asks a part of the enrolled clients, these
-// stand in a circle, in the order of hashes of session and number. Round i asks the clients from
-// place (i-1)·Clients on. So all clients take equally many turns, give or take one. The session's
-// ID settles the choice, and every party can compute it. The choice is public and hides no client,
-// so being asked by chance buys no privacy. A client gains privacy because it releases something in
-// its turns only.
+// Chooses reports whether a round asks a client. If it asks a part of the enrolled clients, these stand in a circle, in the order
+// of hashes of session and number. Round i asks the clients from place (i-1)·Clients on. So all clients take equally many turns,
+// give or take one. The session's ID settles the choice, and every party can compute it. The choice is public and hides no client,
+// so being asked by chance buys no privacy. A client gains privacy because it releases something in its turns only.
 func (s Setup) Chooses(id ClientID) bool {
 	c := s.Cohort
 	if int64(id) >= int64(c.All()) {
@@ -157,9 +149,8 @@ func (s Setup) Chooses(id ClientID) bool {
 	return (uint64(circleOf(s.Session, c.Enrolled).place[id])+n-first)%n < uint64(c.Clients)
 }
 
-// Chosen lists the clients that a round asks, in the order in which they are told. If they are a
-// part, the order is drawn for this round: of equally fast clients, the first that are told are the
-// first to come.
+// Chosen lists the clients that a round asks, in the order in which they are told. If they are a part, the order is drawn for this
+// round: of equally fast clients, the first that are told are the first to come.
 func (s Setup) Chosen() []ClientID {
 	c := s.Cohort
 	out := make([]ClientID, c.Clients)
@@ -186,8 +177,7 @@ type circle struct {
 	place []uint32 // the inverse
 }
 
-// circles holds the circles of a few sessions, since all clients of a simulation ask for the same
-// circle.
+// circles holds the circles of a few sessions, since all clients of a simulation ask for the same circle.
 var circles struct {
 	mu sync.Mutex
 	of map[circleKey]*circle

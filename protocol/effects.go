@@ -7,8 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// Input is an input of a driver to a role: Start, Received, Registered, Connected, Disconnected,
-// Transfer, RelayLost, Done or Tick.
+// Input is an input of a driver to a role: Start, Received, Registered, Connected, Disconnected, Transfer, RelayLost, Done or Tick.
 type Input interface{ input() }
 
 // Start begins a role's life.
@@ -17,14 +16,12 @@ type Start struct{}
 // Received hands over a message.
 type Received struct{ Envelope Envelope }
 
-// Registered tells the aggregator that a client has restarted with nothing but its
-// records: whatever it was doing is lost. Sent to the server, it says that the aggregator
-// has restarted, and Client has no meaning.
+// Registered tells the aggregator that a client has restarted with nothing but its records: whatever it was doing is lost. Sent to
+// the server, it says that the aggregator has restarted, and Client has no meaning.
 type Registered struct{ Client ClientID }
 
-// Connected tells the aggregator that a client has a connection to it. Connections are
-// numbered in the order in which they came about, from 1. A driver that reports them
-// reports all of them: see aggregator.Config.
+// Connected tells the aggregator that a client has a connection to it. Connections are numbered in the order in which they came
+// about, from 1. A driver that reports them reports all of them: see aggregator.Config.
 type Connected struct {
 	Client     ClientID
 	Connection uint64
@@ -48,8 +45,7 @@ type Transfer struct {
 	Until time.Time
 }
 
-// Alone tells the aggregator that so many clients decline the session that no round can come about: it waits for
-// none of them.
+// Alone tells the aggregator that so many clients decline the session that no round can come about: it waits for none of them.
 type Alone struct{}
 
 // RelayLost tells the aggregator that the connection to a relay is lost: what it holds will
@@ -83,9 +79,8 @@ type Effects struct {
 // Record is something a role must still know after a crash.
 type Record interface{ record() }
 
-// Charged records what a round cost a client's privacy (nothing if the client keeps
-// no ledger), and that the client must not take part in that round again. It is
-// durable before the masked input leaves and is never undone.
+// Charged records what a round cost a client's privacy (nothing if the client keeps no ledger), and that the client must not take
+// part in that round again. It is durable before the masked input leaves and is never undone.
 type Charged struct {
 	Session SessionID
 	Round   uint64
@@ -126,13 +121,11 @@ const (
 	StageClosed
 	// RoundSummed: a round ended in a sum.
 	RoundSummed
-	// SumRefused: the server makes no use of a sum that honest clients cannot have
-	// given; Err says of which release, and why.
+	// SumRefused: the server makes no use of a sum that honest clients cannot have given; Err says of which release, and why.
 	SumRefused
 	// RoundAborted: a round ended without a sum; Err says why.
 	RoundAborted
-	// RoundHeld: a round waits for clients, since too few are connected or were prepared; Err says how many
-	// it waits for.
+	// RoundHeld: a round waits for clients, since too few are connected or were prepared; Err says how many it waits for.
 	RoundHeld
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
@@ -142,14 +135,11 @@ const (
 	// ClientAccused: another client, By, complains about the shares that this one dealt to
 	// it. The aggregator reports it, and the client that complains.
 	ClientAccused
-	// ClientExcluded: a client has broken the protocol, as Err says, and takes no part
-	// in what is left of the session.
+	// ClientExcluded: a client has broken the protocol, as Err says, and takes no part in what is left of the session.
 	ClientExcluded
-	// InputUnusable: a client's own contribution broke its bounds; it sends zero and
-	// noise. Only the client itself is told.
+	// InputUnusable: a client's own contribution broke its bounds; it sends zero and noise. Only the client itself is told.
 	InputUnusable
-	// PlanRefused: a client does not take part in a round, because of its
-	// budget or because the plan is not sound.
+	// PlanRefused: a client does not take part in a round, because of its budget or because the plan is not sound.
 	PlanRefused
 	// MessageIgnored: a message came late, twice, or from a party that cannot send it.
 	MessageIgnored
@@ -157,8 +147,7 @@ const (
 	WorkFailed
 	// SessionDeclined: a client takes no part in the session that there is. Err is the kind of its reason.
 	SessionDeclined
-	// SessionEnded: the last round is over; for a client, its trainer is done as
-	// well.
+	// SessionEnded: the last round is over; for a client, its trainer is done as well.
 	SessionEnded
 )
 
@@ -175,9 +164,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// Event is something worth logging or counting. It never carries a rating, a vector or a
-// secret. But the Err of InputUnusable says which bound the client's own data broke, so
-// only the client itself may see it.
+// Event is something worth logging or counting. It never carries a rating, a vector or a secret. But the Err of InputUnusable says
+// which bound the client's own data broke, so only the client itself may see it.
 type Event struct {
 	Kind  EventKind
 	Round uint64

@@ -15,10 +15,9 @@ type Key [KeySize]byte
 // Hash is a SHA-256 hash.
 type Hash [HashSize]byte
 
-// Keys holds the keys that a client advertises. Mask is the key from which its masks are derived;
-// it is used for one round. Channel is the key that shares for the client are encrypted to; it is
-// used for a session. In active mode Signature is the client's over both. Where noise is replaced,
-// the masks over the change of noise are derived from another key, Change, also used for one round;
+// Keys holds the keys that a client advertises. Mask is the key from which its masks are derived; it is used for one round. Channel
+// is the key that shares for the client are encrypted to; it is used for a session. In active mode Signature is the client's over
+// both. Where noise is replaced, the masks over the change of noise are derived from another key, Change, also used for one round;
 // elsewhere Change is nil.
 type Keys struct {
 	Mask, Channel Key
@@ -32,18 +31,16 @@ type Member struct {
 	Keys   Keys
 }
 
-// EncryptedShare goes from a dealer to a holder through the aggregator: the holder's shares of the
-// dealer's secrets, encrypted to the holder. Peer is the holder in Shares and the dealer in
-// Delivery. Committed is empty in semi-honest mode.
+// EncryptedShare goes from a dealer to a holder through the aggregator: the holder's shares of the dealer's secrets, encrypted to
+// the holder. Peer is the holder in Shares and the dealer in Delivery. Committed is empty in semi-honest mode.
 type EncryptedShare struct {
 	Peer       ClientID
 	Ciphertext []byte
 	Committed  *Commitments
 }
 
-// Commitments are a dealer's hashes of the two shares that it dealt to one holder, of its
-// self-mask's secret and of its mask key's, with the dealer's signature over both. A
-// share that is revealed later is checked against them.
+// Commitments are a dealer's hashes of the two shares that it dealt to one holder, of its self-mask's secret and of its mask key's,
+// with the dealer's signature over both. A share that is revealed later is checked against them.
 type Commitments struct {
 	Seed, Key Hash
 	Signature []byte
@@ -58,9 +55,8 @@ type RevealedShare struct {
 	Nonce []byte
 }
 
-// Complaint says that what neighbour Of dealt, and signed, is unusable. The client then
-// shares no mask with that neighbour, and reveals Secret, the secret of that mask, so
-// that the aggregator can remove the neighbour's side of it.
+// Complaint says that what neighbour Of dealt, and signed, is unusable. The client then shares no mask with that neighbour, and
+// reveals Secret, the secret of that mask, so that the aggregator can remove the neighbour's side of it.
 type Complaint struct {
 	Of     ClientID
 	Secret [32]byte
@@ -99,8 +95,7 @@ func (b Bitmap) Count() int {
 	return n
 }
 
-// Fits says whether the bitmap is one of a roster of n: of that length, with
-// nothing behind the last member.
+// Fits says whether the bitmap is one of a roster of n: of that length, with nothing behind the last member.
 func (b Bitmap) Fits(n int) bool {
 	return len(b) == (n+7)/8 && (n%8 == 0 || b[len(b)-1]>>(n%8) == 0)
 }

@@ -124,8 +124,7 @@ func KindOf(code byte) (Kind, bool) {
 	return 0, false
 }
 
-// Message goes from one party to another. A message is never changed after it was sent: several
-// receivers may hold the same one.
+// Message goes from one party to another. A message is never changed after it was sent: several receivers may hold the same one.
 type Message interface {
 	Kind() Kind
 	// fields goes through the fields of the message in wire/wire.proto.
@@ -153,9 +152,8 @@ type StageMessage interface {
 	At() (round uint64, stage Stage)
 }
 
-// StageOf is the stage that a message answers, or that it opens for a client; Stages if
-// it belongs to none. confirms: survivors are confirmed before they are unmasked, as in
-// active mode.
+// StageOf is the stage that a message answers, or that it opens for a client; Stages if it belongs to none. confirms: survivors are
+// confirmed before they are unmasked, as in active mode.
 func StageOf(m Message, confirms bool) Stage {
 	switch m := m.(type) {
 	case StageMessage:
@@ -215,29 +213,25 @@ func Piggyback(m Message) Message {
 // Open asks the aggregator to run the round of a plan.
 type Open struct{ Plan *Plan }
 
-// Announce relays the plan to a client, unchanged. With a Delivery, the round
-// was set up ahead and begins with the stage prepared.
+// Announce relays the plan to a client, unchanged. With a Delivery, the round was set up ahead and begins with the stage prepared.
 //
-// Anew counts the setups of the round that were given up after its announcement, before a
-// client sent a masked input. A client that hears the same plan again sets the round up anew.
-// The client's messages of a setup repeat the number, so that a late message of an earlier
-// setup does not count.
+// Anew counts the setups of the round that were given up after its announcement, before a client sent a masked input. A client that
+// hears the same plan again sets the round up anew. The client's messages of a setup repeat the number, so that a late message of
+// an earlier setup does not count.
 type Announce struct {
 	Plan     *Plan
 	Delivery *Delivery
 	Anew     uint32
 }
 
-// Invite asks a client that was left out of a round set up ahead to set up the following round
-// together with the others.
+// Invite asks a client that was left out of a round set up ahead to set up the following round together with the others.
 type Invite struct{ Setup Setup }
 
 // Advertise says that the client takes part. Unless the round is set up ahead, its
 // contribution is computed by then. The ideal sum needs no keys.
 //
-// Ahead, here and in Shares: the message belongs to the setup that was begun before there
-// was a plan. If that setup fails, the round is set up again with other keys, and a
-// late answer to the first setup must not count in the second.
+// Ahead, here and in Shares: the message belongs to the setup that was begun before there was a plan. If that setup fails, the
+// round is set up again with other keys, and a late answer to the first setup must not count in the second.
 type Advertise struct {
 	Round uint64
 	Ahead bool
@@ -245,9 +239,8 @@ type Advertise struct {
 	Keys  *Keys
 }
 
-// Roster opens the stage share: who advertised, in ascending order of clients,
-// with their keys. Of an ideal sum it says how many only. With a Ring, Members are the
-// receiver and its neighbours alone, of so many Clients.
+// Roster opens the stage share: who advertised, in ascending order of clients, with their keys. Of an ideal sum it says how many
+// only. With a Ring, Members are the receiver and its neighbours alone, of so many Clients.
 type Roster struct {
 	Round   uint64
 	Clients int
@@ -257,8 +250,7 @@ type Roster struct {
 	Load func() (*Roster, error) `json:"-"`
 }
 
-// Ring holds the facts that a client needs about all the clients of a roster that it is shown a
-// part of (package secagg).
+// Ring holds the facts that a client needs about all the clients of a roster that it is shown a part of (package secagg).
 type Ring struct {
 	Keys  Hash   // of all clients' keys; the order on the ring follows from it
 	Start int    // the position at which the receiver's part of the ring begins
@@ -277,10 +269,9 @@ type Shares struct {
 	Shares     []EncryptedShare
 }
 
-// Delivery opens the stage prepared: whose shares arrived, as a number and as
-// a subset of the roster's members, and what they dealt to this client, in ascending
-// order. Digest, here and in Survivors and Answered, stands for the whole set where the
-// receiver's roster has a part of the clients; elsewhere it is nil.
+// Delivery opens the stage prepared: whose shares arrived, as a number and as a subset of the roster's members, and what they dealt
+// to this client, in ascending order. Digest, here and in Survivors and Answered, stands for the whole set where the receiver's
+// roster has a part of the clients; elsewhere it is nil.
 type Delivery struct {
 	Round   uint64
 	Clients int
@@ -302,17 +293,15 @@ type Prepared struct {
 // ledger and sends its masked input now, once for each round.
 type Proceed struct{ Round uint64 }
 
-// MaskedInput carries the client's vectors, one per release of the plan, masked and
-// bit-packed. Its size does not depend on what the vectors hold, since a sparse message
-// would tell which items they are about. With the ideal sum, Vectors has them unmasked
-// and perhaps sparse, and Packed is the size that the packed ones would have.
+// MaskedInput carries the client's vectors, one per release of the plan, masked and bit-packed. Its size does not depend on what
+// the vectors hold, since a sparse message would tell which items they are about. With the ideal sum, Vectors has them unmasked and
+// perhaps sparse, and Packed is the size that the packed ones would have.
 type MaskedInput struct {
 	Round   uint64
 	Masked  [][]byte
 	Vectors []Integers
 	Packed  int
-	// Complaints are of neighbours that the client was dealt bad shares by, in
-	// ascending order; in active mode alone.
+	// Complaints are of neighbours that the client was dealt bad shares by, in ascending order; in active mode alone.
 	Complaints []Complaint
 	Next       *Advertise // for the next round, if it is set up ahead
 	// Head is the signed head of the client's ledger, which counts the round. A deployment alone
@@ -339,19 +328,16 @@ type Consistency struct {
 	Signature []byte
 }
 
-// Quorum opens the stage unmask in active mode: who signed the same survivors,
-// in ascending order of clients.
+// Quorum opens the stage unmask in active mode: who signed the same survivors, in ascending order of clients.
 type Quorum struct {
 	Round      uint64
 	Signatures []Signed
 }
 
-// Unmask is a client's answer once the survivors are known: its shares of its neighbours'
-// secrets, and the change of its noise, per release. Removed is that change, encoded
-// (AppendRemoval) where noise is split, masked and bit-packed where it is replaced, and
-// empty for a release to which the client added no noise. With the ideal sum it is in
-// Removals instead, in the clear, nil where the sum draws all noise, and Packed is the
-// size that the code would have.
+// Unmask is a client's answer once the survivors are known: its shares of its neighbours' secrets, and the change of its noise, per
+// release. Removed is that change, encoded (AppendRemoval) where noise is split, masked and bit-packed where it is replaced, and
+// empty for a release to which the client added no noise. With the ideal sum it is in Removals instead, in the clear, nil where the
+// sum draws all noise, and Packed is the size that the code would have.
 type Unmask struct {
 	Round    uint64
 	Shares   []RevealedShare
@@ -426,8 +412,7 @@ type Reason interface {
 	aborts()
 }
 
-// TooFew is why a round was aborted: fewer clients than required were left at the
-// end of a stage.
+// TooFew is why a round was aborted: fewer clients than required were left at the end of a stage.
 type TooFew struct {
 	Round          uint64
 	Stage          Stage
@@ -441,11 +426,10 @@ func (e *TooFew) Error() string {
 	return fmt.Sprintf("round %d: %d clients left after the stage %s, %d required", e.Round, e.Left, e.Stage, e.Required)
 }
 
-// Unrecoverable is why a round was aborted although enough clients were left: a
-// secret of Client could not be reconstructed. Either too few of its neighbours answered,
-// or enough did (Left >= Required) but their shares give another secret. Dealt says that
-// Client is at fault: it signed these shares itself, or more neighbours complain about
-// theirs than may collude. Otherwise a holder of a share may have lied as well.
+// Unrecoverable is why a round was aborted although enough clients were left: a secret of Client could not be reconstructed. Either
+// too few of its neighbours answered, or enough did (Left >= Required) but their shares give another secret. Dealt says that Client
+// is at fault: it signed these shares itself, or more neighbours complain about theirs than may collude. Otherwise a holder of a
+// share may have lied as well.
 type Unrecoverable struct {
 	Round          uint64
 	Client         ClientID

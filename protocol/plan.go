@@ -17,9 +17,8 @@ type SessionID [16]byte
 // ClientID is a client's place in the enrolment list, from 0.
 type ClientID uint32
 
-// Plan says what one round computes. The server makes it, the aggregator relays it
-// unchanged, and every client checks it: the client computes itself what the round
-// costs its privacy, and never accepts that number from another party.
+// Plan says what one round computes. The server makes it, the aggregator relays it unchanged, and every client checks it: the
+// client computes itself what the round costs its privacy, and never accepts that number from another party.
 type Plan struct {
 	Session   SessionID
 	Round     uint64 // from 1; an attempt that fails uses its number up
@@ -36,8 +35,7 @@ type Setup struct {
 	Session SessionID
 	Round   uint64
 	Cohort  Cohort
-	// Replaces: the plan will replace noise, which takes a second sum, over what the
-	// noise changes by, and secrets for it.
+	// Replaces: the plan will replace noise, which takes a second sum, over what the noise changes by, and secrets for it.
 	Replaces bool
 }
 
@@ -47,8 +45,7 @@ func (p *Plan) Setup() Setup {
 	return Setup{Session: p.Session, Round: p.Round, Cohort: p.Cohort, Replaces: replaces}
 }
 
-// Following is the setup of the next round of the same kind, with the same
-// clients.
+// Following is the setup of the next round of the same kind, with the same clients.
 func (s Setup) Following() Setup {
 	s.Round++
 	return s
@@ -59,10 +56,9 @@ type Release struct {
 	Name string `json:"name"`
 	Len  int    `json:"length"` // coordinates, 1 to MaxLen
 
-	// Bounds on one client's vector that hold by construction, and that the client checks. They are
-	// its L2 norm, its L1 norm, the magnitude of any coordinate, and the number of coordinates that
-	// may be other than zero. L1 0: the bound that follows from L2 and MaxNonZero. LInf 0: at most
-	// L2.
+	// Bounds on one client's vector that hold by construction, and that the client checks. They are its L2 norm, its L1 norm, the
+	// magnitude of any coordinate, and the number of coordinates that may be other than zero. L1 0: the bound that follows from L2
+	// and MaxNonZero. LInf 0: at most L2.
 	L2         float64 `json:"l2"`
 	L1         float64 `json:"l1"`
 	LInf       float64 `json:"linf"`
@@ -83,9 +79,8 @@ type NoiseKind uint8
 const (
 	// NoNoise: the exact sum is released. Nothing is private.
 	NoNoise NoiseKind = iota
-	// Split: every client adds a share of Skellam noise, large enough for the
-	// fewest survivors, and removes the surplus once they are known, by
-	// thinning what it added. The default.
+	// Split: every client adds a share of Skellam noise, large enough for the fewest survivors, and removes the surplus once they
+	// are known, by thinning what it added. The default.
 	Split
 	// TwoRound: the published scheme, which replaces the noise instead of
 	// removing a part. It releases two views of the sum and is charged for both.
@@ -93,9 +88,8 @@ const (
 	// PartyNoise: each party noised its vector before it handed it over, in Steps
 	// local steps, each of them a Gaussian release over a Poisson sample.
 	PartyNoise
-	// LocalNoise: every client adds Skellam noise that suffices by itself, and takes nothing back:
-	// local differential privacy. One client's messages are private even from an aggregator and all
-	// other clients together.
+	// LocalNoise: every client adds Skellam noise that suffices by itself, and takes nothing back: local differential privacy. One
+	// client's messages are private even from an aggregator and all other clients together.
 	LocalNoise
 )
 
@@ -125,17 +119,15 @@ func (k *NoiseKind) UnmarshalText(text []byte) error {
 type Noise struct {
 	Kind NoiseKind `json:"kind"`
 
-	// Variance is, of Split and Replace, the target variance of the honest clients' noise in the
-	// sum, per coordinate and in integer units (V = s²σ²). Of LocalNoise it is the variance of each
-	// client's noise.
+	// Variance is, of Split and Replace, the target variance of the honest clients' noise in the sum, per coordinate and in integer
+	// units (V = s²σ²). Of LocalNoise it is the variance of each client's noise.
 	Variance float64 `json:"variance"`
 
 	// A party with noise of its Own makes Steps steps. Each is over a Poisson sample of rate
 	// SamplingRate in (0, 1], noised with Multiplier times the L2 sensitivity of the step.
 	//
-	// Of Split and LocalNoise a SamplingRate in (0, 1) is the probability that a client gives
-	// something, by a secret coin of its own. Otherwise it sends zeros and noise. One toss is for
-	// all releases of a round of that rate. 0 is all clients.
+	// Of Split and LocalNoise a SamplingRate in (0, 1) is the probability that a client gives something, by a secret coin of its
+	// own. Otherwise it sends zeros and noise. One toss is for all releases of a round of that rate. 0 is all clients.
 	Multiplier   float64 `json:"multiplier"`
 	SamplingRate float64 `json:"sampling_rate"`
 	Steps        int     `json:"steps"`
@@ -144,9 +136,8 @@ type Noise struct {
 	Spread bool `json:"spread"`
 }
 
-// Bounds on noise of a party's own: far beyond what a budget asks for. A
-// sampling rate below, or noise above, is an attempt to have steps charged next
-// to nothing.
+// Bounds on noise of a party's own: far beyond what a budget asks for. A sampling rate below, or noise above, is an attempt to have
+// steps charged next to nothing.
 const (
 	minSamplingRate = 1e-9
 	maxMultiplier   = 1e12
@@ -206,8 +197,7 @@ func (n Noise) Share(c Cohort) float64 {
 	return c.ShareVariance(n.Variance)
 }
 
-// Final is the variance of the noise in the sum over u1 survivors of whom u2 reduced
-// theirs, where it is reduced.
+// Final is the variance of the noise in the sum over u1 survivors of whom u2 reduced theirs, where it is reduced.
 func (n Noise) Final(c Cohort, u1, u2 int) float64 {
 	if n.Kind == LocalNoise {
 		return float64(u1) * n.Variance
@@ -215,8 +205,7 @@ func (n Noise) Final(c Cohort, u1, u2 int) float64 {
 	return c.FinalVariance(n.Variance, u1, u2)
 }
 
-// Target is the variance that is planned for in a sum: V, or, where noise is local, the variance of
-// all clients' noise together.
+// Target is the variance that is planned for in a sum: V, or, where noise is local, the variance of all clients' noise together.
 func (n Noise) Target(c Cohort) float64 {
 	if n.Kind == LocalNoise {
 		return float64(c.Clients) * n.Variance
@@ -236,10 +225,9 @@ func (n Noise) event(clients int) dp.Event {
 	return e.Times(n.Steps)
 }
 
-// Bounds returns the declared integer sensitivities (D2, D1) of the release: the distance by which
-// one unit of privacy moves a client's vector. Where a Sensitivity is declared, two vectors are
-// compared, and each is rounded. So rounding adds up to 1 in each of the h coordinates where one of
-// them is not zero: D2 = s·Sensitivity + √h.
+// Bounds returns the declared integer sensitivities (D2, D1) of the release: the distance by which one unit of privacy moves a
+// client's vector. Where a Sensitivity is declared, two vectors are compared, and each is rounded. So rounding adds up to 1 in each
+// of the h coordinates where one of them is not zero: D2 = s·Sensitivity + √h.
 func (r Release) Bounds() (d2, d1 float64) {
 	if r.Sensitivity == 0 {
 		return r.VectorBounds()
@@ -292,16 +280,14 @@ func (p *Plan) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ErrUnprotected is returned for a plan that would release something without
-// any noise.
+// ErrUnprotected is returned for a plan that would release something without any noise.
 var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budget covers that")
 
-// Charges is an upper limit of the privacy cost to a client of taking part in the round: the events
-// to charge before its masked input leaves. A split release costs one Skellam release of the target
-// variance. So does a release with local noise, whose variance is each client's. The releases of a
-// sample, which one coin decides about, cost one release together. A replaced release is seen
-// twice, and costs the maximum over all tolerated patterns of dropouts. A release that parties
-// noise themselves costs their local steps. ErrUnprotected is returned if a release has no noise.
+// Charges is an upper limit of the privacy cost to a client of taking part in the round: the events to charge before its masked
+// input leaves. A split release costs one Skellam release of the target variance. So does a release with local noise, whose
+// variance is each client's. The releases of a sample, which one coin decides about, cost one release together. A replaced release
+// is seen twice, and costs the maximum over all tolerated patterns of dropouts. A release that parties noise themselves costs their
+// local steps. ErrUnprotected is returned if a release has no noise.
 func (p *Plan) Charges() ([]dp.Event, error) {
 	c := p.Cohort
 	var events []dp.Event
@@ -316,8 +302,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 			}
 			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
 		case TwoRound:
-			// Most is seen when no client is lost before the masked input and as many as are
-			// tolerated fall silent after it.
+			// Most is seen when no client is lost before the masked input and as many as are tolerated fall silent after it.
 			views, err := p.Views(r, c.Clients, c.Required())
 			if err != nil {
 				return nil, err
@@ -371,8 +356,7 @@ type Sums struct {
 	Survivors int
 }
 
-// Runner runs f(0) to f(n-1), in any order and perhaps at once, and returns
-// when all have returned.
+// Runner runs f(0) to f(n-1), in any order and perhaps at once, and returns when all have returned.
 type Runner interface {
 	Each(n int, f func(i int))
 }
@@ -383,15 +367,13 @@ const (
 	FrameHeader  = 5
 	FramePayload = 256 << 10
 
-	// LongMessage is the length in bytes from which a message may take longer on a slow line than a stage waits
-	// for an answer.
+	// LongMessage is the length in bytes from which a message may take longer on a slow line than a stage waits for an answer.
 	LongMessage = 64 << 10
 )
 
-// Size returns the length in bytes of a message on the wire, with the headers of its frames and
-// without encryption of the transport. It is exact, except for the parts that only an ideal sum
-// sends: it counts the parts of a real sum in their place. Packed counts as the vector, or the
-// removal, of one release.
+// Size returns the length in bytes of a message on the wire, with the headers of its frames and without encryption of the
+// transport. It is exact, except for the parts that only an ideal sum sends: it counts the parts of a real sum in their place.
+// Packed counts as the vector, or the removal, of one release.
 func Size(m Message) int {
 	n := codec.Count(m.fields)
 	return n + FrameHeader*max(1, (n+FramePayload-1)/FramePayload)
@@ -408,8 +390,7 @@ func PiggybackSize(m Message) int {
 	return 1 + codec.Varint(uint64(n)) + n
 }
 
-// PackedSize is the size in bytes of one client's vectors of the plan, every
-// coordinate at the width of its ring.
+// PackedSize is the size in bytes of one client's vectors of the plan, every coordinate at the width of its ring.
 func (p *Plan) PackedSize() int {
 	n := 0
 	for _, r := range p.Releases {

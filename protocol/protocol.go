@@ -1,9 +1,8 @@
-// Package protocol defines the messages between the roles of a federation. The roles are one
-// server, one aggregator and the clients (packages server, aggregator and client). The package has
-// the [Plan] of a round (one round of training) and each [Release] in it (one vector that is
-// summed). It has a client's contribution ([Vector]) and the released sums ([Sums]). It has the
-// messages with their sizes, and the [Effects] by which a role tells its driver what to do. Roles
-// do no I/O of their own, so that a simulator and a network can drive the same code.
+// Package protocol defines the messages between the roles of a federation. The roles are one server, one aggregator and the clients
+// (packages server, aggregator and client). The package has the [Plan] of a round (one round of training) and each [Release] in it
+// (one vector that is summed). It has a client's contribution ([Vector]) and the released sums ([Sums]). It has the messages with
+// their sizes, and the [Effects] by which a role tells its driver what to do. Roles do no I/O of their own, so that a simulator and
+// a network can drive the same code.
 //
 // The messages of a round, in order:
 //
@@ -18,9 +17,8 @@
 //	aggregator -> (Held ->) Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //	(the receipt of a log of sessions: Final -> aggregator -> server)
 //
-// The package knows no algorithm and no network. Its only cryptography is the hash that
-// binds a plan ([Plan.Hash], [Transcript]) and the server's signatures ([SignPlan],
-// [SignFinal]).
+// The package knows no algorithm and no network. Its only cryptography is the hash that binds a plan ([Plan.Hash], [Transcript])
+// and the server's signatures ([SignPlan], [SignFinal]).
 package protocol
 
 import "fmt"
@@ -94,8 +92,7 @@ const (
 	// StageUnmask: the client's shares of others' secrets, and its noise removal.
 	// Where noise is replaced, what it changes by is masked, and who sends it is in U2.
 	StageUnmask
-	// StageReplace: the client's shares of the secrets behind the masks over what
-	// noise changes by. Where noise is replaced only.
+	// StageReplace: the client's shares of the secrets behind the masks over what noise changes by. Where noise is replaced only.
 	StageReplace
 	// Stages is the number of stages.
 	Stages

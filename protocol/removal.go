@@ -7,13 +7,10 @@ import (
 	"math/bits"
 )
 
-// Removals of split noise are dense vectors of small integers that reveal
-// nothing about what stays, so they travel in the clear and in a Golomb-Rice
-// code. Replaced noise does not have that property: its changes are summed under
-// masks, at the width of the ring.
+// Removals of split noise are dense vectors of small integers that reveal nothing about what stays, so they travel in the clear and
+// in a Golomb-Rice code. Replaced noise does not have that property: its changes are summed under masks, at the width of the ring.
 
-// RemovalsSize is the size in bytes of one client's removals, one for each
-// release of the plan.
+// RemovalsSize is the size in bytes of one client's removals, one for each release of the plan.
 func (p *Plan) RemovalsSize(removals []Integers) int {
 	n := 0
 	for i, v := range removals {
@@ -26,9 +23,8 @@ func (p *Plan) RemovalsSize(removals []Integers) int {
 	return n
 }
 
-// RemovalSize is the expected size in bytes of one client's removals when
-// survivors clients are left: what the answer takes where removals are not drawn
-// one by one.
+// RemovalSize is the expected size in bytes of one client's removals when survivors clients are left: what the answer takes where
+// removals are not drawn one by one.
 func (p *Plan) RemovalSize(survivors int) int {
 	n := 0
 	for _, r := range p.Releases {
@@ -65,10 +61,9 @@ func suits(values []int64) int {
 	return riceParameter(sum / float64(len(values)))
 }
 
-// AppendRemoval appends the code of a dense removal: a byte for the parameter k, and then each
-// value v. The zigzag of v is z = 2|v|, less 1 for negative v. Its code is ⌊z/2^k⌋ ones, a zero,
-// and the k low bits of z, least significant first. The bits of a byte are filled from the least
-// significant. Bits left over are zero.
+// AppendRemoval appends the code of a dense removal: a byte for the parameter k, and then each value v. The zigzag of v is z =
+// 2|v|, less 1 for negative v. Its code is ⌊z/2^k⌋ ones, a zero, and the k low bits of z, least significant first. The bits of a
+// byte are filled from the least significant. Bits left over are zero.
 func AppendRemoval(dst []byte, values []int64) []byte {
 	k := suits(values)
 	dst = append(dst, byte(k))
@@ -111,10 +106,9 @@ func (w *bitWriter) write(v uint64, n int) {
 // ErrRemoval is returned for bytes that are no code of a removal.
 var ErrRemoval = errors.New("not the code of a removal")
 
-// ParseRemoval decodes what AppendRemoval wrote into dst, whose length says how
-// many values there are. The error is ErrRemoval unless src holds exactly so
-// many, each of 64 bits, and nothing but zeros in the bits left over; dst is
-// then of no use. It takes time in proportion to the two lengths.
+// ParseRemoval decodes what AppendRemoval wrote into dst, whose length says how many values there are. The error is ErrRemoval
+// unless src holds exactly so many, each of 64 bits, and nothing but zeros in the bits left over; dst is then of no use. It takes
+// time in proportion to the two lengths.
 func ParseRemoval(dst []int64, src []byte) error {
 	if len(src) == 0 || src[0] > 62 {
 		return fmt.Errorf("%w: the parameter is missing or above 62", ErrRemoval)
@@ -186,9 +180,8 @@ func riceParameter(mean float64) int {
 	return k
 }
 
-// expectedRiceSize is about the size that riceSize gives for n integers of a bell-shaped law of
-// deviation sigma, taken for a rounded normal law. That is k + 1 bits and, for each multiple of 2^k
-// that zigzag reaches, one more.
+// expectedRiceSize is about the size that riceSize gives for n integers of a bell-shaped law of deviation sigma, taken for a
+// rounded normal law. That is k + 1 bits and, for each multiple of 2^k that zigzag reaches, one more.
 func expectedRiceSize(sigma float64, n int) int {
 	if sigma == 0 {
 		return 1 + (n+7)/8
@@ -216,9 +209,8 @@ func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
 
 // Forward carries one client's message through a relay, in either direction.
 //
-// Held, on the way up: the relay holds the message's vectors (MaskedInput.Masked,
-// Unmask.Removed), which are missing here. It adds them to its sum when the aggregator
-// says that it counts them.
+// Held, on the way up: the relay holds the message's vectors (MaskedInput.Masked, Unmask.Removed), which are missing here. It adds
+// them to its sum when the aggregator says that it counts them.
 //
 // Opens, on the way down: the client gets the Announce of the plan that the relay was
 // given last, with Message, a Delivery, inside or, if Message is nil, with none.
@@ -229,8 +221,7 @@ type Forward struct {
 	Message Message
 }
 
-// RelayAck says that the aggregator counts a client's message of a stage, so that the relay
-// adds the vectors that it holds of it.
+// RelayAck says that the aggregator counts a client's message of a stage, so that the relay adds the vectors that it holds of it.
 type RelayAck struct {
 	Round  uint64
 	Stage  Stage
@@ -243,9 +234,8 @@ type RelayCollect struct {
 	Stage Stage
 }
 
-// Partial is that sum: per release of the plan, the sum over Clients, modulo the ring,
-// bit-packed as in MaskedInput; in the stage unmask empty for a release without noise to
-// remove. Bit c of Clients is client c.
+// Partial is that sum: per release of the plan, the sum over Clients, modulo the ring, bit-packed as in MaskedInput; in the stage
+// unmask empty for a release without noise to remove. Bit c of Clients is client c.
 type Partial struct {
 	Round   uint64
 	Stage   Stage
@@ -261,8 +251,7 @@ type RelayStatus struct {
 	Incarnation IncarnationID
 }
 
-// IncarnationID is drawn when a process starts: a client with another one than before knows nothing
-// but its records.
+// IncarnationID is drawn when a process starts: a client with another one than before knows nothing but its records.
 type IncarnationID [16]byte
 
 func (*Forward) Kind() Kind      { return KindForward }

@@ -7,11 +7,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
-// Schedule lists the requests of the rounds of a run, in order. It is public: all parties know it
-// before the first plan.
+// Schedule lists the requests of the rounds of a run, in order. It is public: all parties know it before the first plan.
 type Schedule []Step
 
 // Step is a number of consecutive rounds that ask for the same.
@@ -73,8 +73,7 @@ func (s Schedule) Model() int {
 	return n
 }
 
-// At is the step that a round, counted from 1, belongs to; nil if there is no
-// such round.
+// At is the step that a round, counted from 1, belongs to; nil if there is no such round.
 func (s Schedule) At(round uint64) *Step {
 	if round == 0 {
 		return nil
@@ -136,8 +135,7 @@ func (s Schedule) Uniform() bool {
 	return true
 }
 
-// EndWith has parties that noise their own training take this many local steps in the
-// last round.
+// EndWith has parties that noise their own training take this many local steps in the last round.
 func (s *Schedule) EndWith(steps int) {
 	last := (*s)[len(*s)-1]
 	last.Releases = slices.Clone(last.Releases)
@@ -158,3 +156,26 @@ func (s Schedule) First() *Release { return &s[0].Releases[0] }
 
 // Noise is the noise of the first release. All releases of a run have its kind.
 func (s Schedule) Noise() Noise { return s.First().Noise }
+
+// Charges returns the charges of all attempts after the first past ones, together, for a client with as many turns of each step as a
+// client can have ([Cohort.Turns]).
+func (s Schedule) Charges(c Cohort, past, attempts int) ([]dp.Event, error) {
+	all := []dp.Event{}
+	for _, step := range s {
+		n := min(attempts, step.Rounds)
+		skipped := min(past, n)
+		attempts, past = attempts-n, past-skipped
+		if n -= skipped; n == 0 {
+			continue
+		}
+		p := &Plan{Cohort: c, Phase: step.Phase, Releases: step.Releases}
+		one, err := p.Charges()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range one {
+			all = append(all, e.Times(c.Turns(n)))
+		}
+	}
+	return all, nil
+}

@@ -9,10 +9,9 @@ import (
 	"math"
 )
 
-// Transcript is an unambiguous encoding of a list of items under a domain. Every item, the domain
-// first, follows its length in bytes (8 bytes, big endian), so that no two lists have the same
-// encoding. Everything that is hashed, signed or used to derive keys goes through one. Make it with
-// NewTranscript.
+// Transcript is an unambiguous encoding of a list of items under a domain. Every item, the domain first, follows its length in
+// bytes (8 bytes, big endian), so that no two lists have the same encoding. Everything that is hashed, signed or used to derive
+// keys goes through one. Make it with NewTranscript.
 type Transcript struct{ b []byte }
 
 // NewTranscript opens the transcript of a domain, which names what it is for.
@@ -101,11 +100,9 @@ func (p *Plan) Hash() [sha256.Size]byte {
 // ErrSignature is returned for a plan or model that the server did not sign in this form.
 var ErrSignature = errors.New("the server's signature is missing or does not verify; what was received is not what the server sent")
 
-// SignPlan sets the signature of a plan: the server's Ed25519 signature (RFC 8032)
-// over the encoding of the transcript of the domain "fedsim/protocol/signed-plan/v1"
-// with one item, [Plan.Hash]. Every change of the plan, of its session and
-// round too, voids it. An error is returned for a key of another length than
-// ed25519.PrivateKeySize.
+// SignPlan sets the signature of a plan: the server's Ed25519 signature (RFC 8032) over the encoding of the transcript of the
+// domain "fedsim/protocol/signed-plan/v1" with one item, [Plan.Hash]. Every change of the plan, of its session and round too, voids
+// it. An error is returned for a key of another length than ed25519.PrivateKeySize.
 func SignPlan(key ed25519.PrivateKey, p *Plan) (err error) {
 	p.Signature, err = sign(key, p.signed())
 	return err
@@ -117,16 +114,14 @@ func VerifyPlan(key ed25519.PublicKey, p *Plan) error {
 	return verify(key, p.signed(), p.Signature)
 }
 
-// SignFinal sets the signature of a session's final model: the server's Ed25519 signature over the
-// encoding of the transcript of the domain "fedsim/protocol/signed-final/v1" with the items session
-// and SHA-256 of the model. It returns the errors of SignPlan.
+// SignFinal sets the signature of a session's final model: the server's Ed25519 signature over the encoding of the transcript of
+// the domain "fedsim/protocol/signed-final/v1" with the items session and SHA-256 of the model. It returns the errors of SignPlan.
 func SignFinal(key ed25519.PrivateKey, s SessionID, m *Final) (err error) {
 	m.Signature, err = sign(key, EndOf(s, m).signed())
 	return err
 }
 
-// VerifyFinal returns ErrSignature unless the server signed this model as the
-// final one of this session.
+// VerifyFinal returns ErrSignature unless the server signed this model as the final one of this session.
 func VerifyFinal(key ed25519.PublicKey, s SessionID, m *Final) error {
 	return EndOf(s, m).Verify(key)
 }

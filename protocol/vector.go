@@ -27,8 +27,7 @@ type Vector struct {
 // release. The error contains no number of the vector, which may be private.
 var ErrShape = errors.New("the vector does not have the shape of the release")
 
-// Validate reports whether the vector is one of n coordinates; if not, the error
-// is an ErrShape. It looks at no value.
+// Validate reports whether the vector is one of n coordinates; if not, the error is an ErrShape. It looks at no value.
 func (v Vector) Validate(n int) error {
 	if v.Factor == nil {
 		return validate(v.Index, v.Block, len(v.Value), n)
@@ -66,8 +65,7 @@ func (v Vector) Each(f func(coordinate int, x float64)) {
 	}
 }
 
-// Parts yields the values that are listed, in order and in parts of any length. A
-// part is valid until the next.
+// Parts yields the values that are listed, in order and in parts of any length. A part is valid until the next.
 func (v Vector) Parts() iter.Seq[[]float64] {
 	return func(yield func([]float64) bool) {
 		if v.Factor == nil {
@@ -96,9 +94,8 @@ func (v Vector) Parts() iter.Seq[[]float64] {
 // partLength is about the length of a part of many short blocks.
 const partLength = 256
 
-// Integers is a Vector in fixed point, each block written out. A sparse one may
-// hold what fits 32 bits in Narrow instead of Value: contributions of a whole
-// federation lie in memory at once when it is simulated.
+// Integers is a Vector in fixed point, each block written out. A sparse one may hold what fits 32 bits in Narrow instead of Value:
+// contributions of a whole federation lie in memory at once when it is simulated.
 type Integers struct {
 	Index  []uint32
 	Block  int
@@ -106,8 +103,7 @@ type Integers struct {
 	Narrow []int32
 }
 
-// Validate reports whether the integers are a vector of n coordinates; if not,
-// the error is an ErrShape.
+// Validate reports whether the integers are a vector of n coordinates; if not, the error is an ErrShape.
 func (v Integers) Validate(n int) error {
 	if v.Narrow == nil {
 		return validate(v.Index, v.Block, len(v.Value), n)
@@ -182,9 +178,8 @@ func checkIndex(index []uint32, block, n int) error {
 	return nil
 }
 
-// HonestSumBound bounds the sum of a release, in integers. A sum over honest clients, noise
-// included, lies outside with probability at most HonestSumFailure, over all rounds of a session. A
-// sum outside is a liar's, or wrong.
+// HonestSumBound bounds the sum of a release, in integers. A sum over honest clients, noise included, lies outside with probability
+// at most HonestSumFailure, over all rounds of a session. A sum outside is a liar's, or wrong.
 type HonestSumBound struct {
 	LInf float64 // of the magnitude of any coordinate
 	L2   float64 // of the L2 norm
@@ -193,28 +188,23 @@ type HonestSumBound struct {
 	Client struct{ LInf, L2 float64 }
 }
 
-// HonestSumFailure is the chance, over all rounds and releases of a session, that an
-// honest sum lies beyond its HonestSumBound.
+// HonestSumFailure is the chance, over all rounds and releases of a session, that an honest sum lies beyond its HonestSumBound.
 const HonestSumFailure = 0x1p-40
 
-// HonestSumBound returns the bound of a release's sum over survivors clients; answered of them
-// reduced their noise.
+// HonestSumBound returns the bound of a release's sum over survivors clients; answered of them reduced their noise.
 //
-// Clients: a vector's norm is at most the declared D2 in integers ([Release.VectorBounds]),
-// which every client checks, and a coordinate at most that or the declared LInf, rounded.
-// Sums are at most as many times these.
+// Clients: a vector's norm is at most the declared D2 in integers ([Release.VectorBounds]), which every client checks, and a
+// coordinate at most that or the declared LInf, rounded. Sums are at most as many times these.
 //
-// Noise is Skellam in each coordinate, independent, of a variance v that [Noise.Final]
-// knows. Let p = HonestSumFailure / (i(i+1)·releases): over rounds i = 1, 2, ... the
-// p add up to HonestSumFailure, however many there will be. With l = ln(4·Len/p),
+// Noise is Skellam in each coordinate, independent, of a variance v that [Noise.Final] knows. Let p = HonestSumFailure /
+// (i(i+1)·releases): over rounds i = 1, 2, ... the p add up to HonestSumFailure, however many there will be. With l = ln(4·Len/p),
 //
 //	P[|S_j| >= t] <= 2·exp(-t²/(2(v + t/3)))  (Bernstein)
 //
-// is p/(2·Len) at t = l/3 + √(l²/9 + 2lv), so all coordinates are within t except with probability
-// p/2. Then X_j = min(S_j², t²) equals S_j² and is between 0 and t². Its mean is at most v and its
-// second moment at most E S_j⁴ = 3v² + v. Bernstein once more, with l' = ln(2/p), bounds the sum of
-// the X_j. Except with probability p/2 it is at most Len·v + t²l'/3 + √((t²l'/3)² + 2l'·Len·(3v² +
-// v)).
+// is p/(2·Len) at t = l/3 + √(l²/9 + 2lv), so all coordinates are within t except with probability p/2. Then X_j = min(S_j², t²)
+// equals S_j² and is between 0 and t². Its mean is at most v and its second moment at most E S_j⁴ = 3v² + v. Bernstein once more,
+// with l' = ln(2/p), bounds the sum of the X_j. Except with probability p/2 it is at most Len·v + t²l'/3 + √((t²l'/3)² +
+// 2l'·Len·(3v² + v)).
 func (p *Plan) HonestSumBound(r Release, survivors, answered int) HonestSumBound {
 	d2, _ := r.VectorBounds()
 	var out HonestSumBound
@@ -243,9 +233,8 @@ func tail(l, step, v float64) float64 {
 	return a + math.Sqrt(a*a+2*l*v)
 }
 
-// Beyond returns an error that names the release if honest clients and their noise cannot have
-// given a sum; nil if they can. The sum is over survivors clients; answered of them reduced their
-// noise.
+// Beyond returns an error that names the release if honest clients and their noise cannot have given a sum; nil if they can. The
+// sum is over survivors clients; answered of them reduced their noise.
 func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
 	reach := p.HonestSumBound(r, survivors, answered)
 	var squares float64

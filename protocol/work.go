@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// Work is a heavy computation that a role asks for. Do computes from the values it was
-// given and writes no field of the role; the role takes in the result when it is stepped
-// with the Done that Do returns. So Do may run on any goroutine while the role receives
-// messages, and a result that never comes, or comes too late, changes nothing. Do may
-// change what the role has behind an interface (a trainer, a strategy or a sum); the role
-// does not use it meanwhile.
+// Work is a heavy computation that a role asks for. Do computes from the values it was given and writes no field of the role; the
+// role takes in the result when it is stepped with the Done that Do returns. So Do may run on any goroutine while the role receives
+// messages, and a result that never comes, or comes too late, changes nothing. Do may change what the role has behind an interface
+// (a trainer, a strategy or a sum); the role does not use it meanwhile.
 //
 // The driver runs Do once and feeds the role what it returns. Works of one role run one
 // at a time, in the order in which it asked for them. NewWork makes one.
@@ -42,9 +40,8 @@ func (d Done) Apply(now time.Time) Effects {
 	return d.apply(now)
 }
 
-// NewWork makes the work that computes a result, and what the role does with it.
-// compute runs on any goroutine; take runs in the role's Step, and is left out
-// where there was an error.
+// NewWork makes the work that computes a result, and what the role does with it. compute runs on any goroutine; take runs in the
+// role's Step, and is left out where there was an error.
 func NewWork[T any](id uint64, compute func(Runner) (T, error), take func(now time.Time, result T) Effects) Work {
 	return Work{ID: id, Do: func(run Runner) Done {
 		result, err := compute(run)
@@ -64,12 +61,10 @@ func NewDone(id uint64, err error, take func(now time.Time) Effects) Done {
 	return Done{ID: id, apply: take}
 }
 
-// Workers runs independent computations on a fixed number of goroutines. It is
-// a Runner.
+// Workers runs independent computations on a fixed number of goroutines. It is a Runner.
 type Workers int
 
-// Each runs f(0) to f(n-1) and returns when all have returned. The order is
-// not fixed; f must write to places of its own only.
+// Each runs f(0) to f(n-1) and returns when all have returned. The order is not fixed; f must write to places of its own only.
 func (w Workers) Each(n int, f func(i int)) {
 	if int(w) < 2 || n < 2 {
 		for i := range n {
@@ -103,8 +98,7 @@ type Culprit struct {
 	Err    error
 }
 
-// NoModel stands in place of the final model where no round of a session released
-// anything. It is no model of any algorithm.
+// NoModel stands in place of the final model where no round of a session released anything. It is no model of any algorithm.
 var NoModel = []byte("fedsim/no-model/v1\n")
 
 // ErrNothingReleased is returned at the end of a session if no round released anything.

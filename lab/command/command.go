@@ -81,6 +81,8 @@ type verifyCmd struct {
 	Again       bool     `help:"Repeat the run and compare its model bit for bit. A deployment is repeated from --owners; with noise, its model is compared with --repetitions."`
 	Owners      []string `placeholder:"PATH" sep:"none" help:"File or folder with the ratings of a deployment's clients, as their owners have them. May be repeated: in the order of the places, if rounds ask clients in turns."`
 	Start       string   `placeholder:"FOLDER" help:"Folder of the model that a deployment's session starts from, if it starts from one."`
+	Log         string   `placeholder:"LOG" help:"Folder or address of a deployment's log of sessions, which its aggregator keeps. With --receipts."`
+	Receipts    string   `placeholder:"FILE" help:"Receipts that owners kept of their sessions, receipts.jsonl; of several owners one after the other."`
 	Repetitions int      `default:"19" help:"Repetitions of a deployment with noise. With 99 a model that lies outside of them all counts as forged."`
 	JSON        bool     `name:"json" help:"Print an object."`
 }
@@ -90,9 +92,12 @@ func (c *verifyCmd) Run(ctx context.Context, s verb.Streams) error {
 	if len(c.Owners) > 0 != (c.Again && results.IsDeployed(c.Folder)) {
 		return cli.Misusef("--owners: needed with --again of a deployment's folder, and of no other")
 	}
+	if (c.Log == "") != (c.Receipts == "") || c.Log != "" && !results.IsDeployed(c.Folder) {
+		return cli.Misusef("--log and --receipts: needed together, of a deployment's folder")
+	}
 	p := verb.NewProgress(s.Err)
 	r, err := verify.Folder(ctx, c.Folder, verify.Options{
-		Again: c.Again, Owners: c.Owners, Start: c.Start, Repetitions: c.Repetitions, Progress: p, Loading: p.Loading(c.Folder),
+		Again: c.Again, Owners: c.Owners, Start: c.Start, Repetitions: c.Repetitions, Log: c.Log, Receipts: c.Receipts, Progress: p, Loading: p.Loading(c.Folder),
 	})
 	p.Clear()
 	if err != nil {

@@ -65,8 +65,10 @@ type Options struct {
 	Start string
 	// Repetitions is the number of repetitions of a deployment with noise.
 	Repetitions int
-	Progress    results.Progress
-	Loading     func(done, total int64) // hears how much of the data was read; may be nil
+	// Log is the folder or the address of a deployment's log of sessions, and Receipts the file of receipts that parties kept.
+	Log, Receipts string
+	Progress      results.Progress
+	Loading       func(done, total int64) // hears how much of the data was read; may be nil
 }
 
 func (r *Report) add(v Verdict, subject, format string, args ...any) {
@@ -166,6 +168,13 @@ func Folder(ctx context.Context, dir string, o Options) (*Report, error) {
 	f.history(r)
 	if deployed {
 		p := f.agreed(r)
+		if o.Log != "" && p != nil {
+			if err = f.logged(ctx, r, p, o); err != nil {
+				return nil, err
+			}
+		} else if o.Log == "" {
+			r.Limits = append(r.Limits, "whether other sessions were held, and whether all parties saw the same: --log LOG --receipts FILE")
+		}
 		switch {
 		case o.Again && p != nil:
 			return r, f.repeat(ctx, r, p, o)

@@ -101,7 +101,6 @@ type hubSession struct {
 	first    uint64                                // the first round that it has opened since this process began; 0: none
 	sums     map[uint64]int                        // survivors of each round since then that released a sum
 	leaf     *protocol.Leaf                        // of its beginning, in the log of sessions
-	receipt  []byte                                // of its end
 	sizes    []int64                               // of the log, that the receipt proves growth from
 	over     bool                                  // of a relay: the aggregator says that nothing is left but the end
 }

@@ -2,8 +2,10 @@ package hub
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 )
@@ -27,42 +29,48 @@ func (s *hubSession) survivors() (runs [][2]int) {
 	return runs
 }
 
-// logEnd puts the end of a session into the log of sessions, unless it is there, and its receipt into the final message.
-func (a *Aggregator) logEnd(s *hubSession, f *protocol.Final) error {
+// logEnd puts the end of a session into the log of sessions, unless it is there, and its receipt into the final message. It returns
+// the message in frames.
+func (a *Aggregator) logEnd(s *hubSession, f *protocol.Final) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.log == nil || s != a.session {
-		return nil
+	if s != a.session {
+		return nil, nil // another one has begun
 	}
-	if s.receipt == nil {
+	if a.log != nil && s.final == nil {
 		err := protocol.VerifyFinal(s.server.Ed25519(), s.terms.Session, f)
 		if err == nil {
 			err = a.log.Add(s.leaf.Ended(f, s.survivors()))
 		}
-		for _, c := range a.conns {
-			s.sizes = append(s.sizes, c.seen...)
-		}
-		if err == nil {
-			err = a.prove(s)
-		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	f.Receipt = s.receipt
-	return nil
+	for _, c := range a.conns {
+		s.sizes = append(s.sizes, c.seen...)
+	}
+	return a.prove(s, f)
 }
 
-// prove makes the receipt of a session that the log ends with. The caller holds mu.
-func (a *Aggregator) prove(s *hubSession) error {
+// prove puts the receipt of a session that the log ends with into its final message, and returns that in frames. The caller holds mu.
+func (a *Aggregator) prove(s *hubSession, f *protocol.Final) ([]byte, error) {
+	if a.log == nil {
+		return wire.AppendFrames(nil, f)
+	}
+	if _, last := a.log.Last(); last == nil || last.Session != sessionName(s.terms.Session) {
+		return nil, fmt.Errorf("%w: it does not end with the session %x", store.ErrLog, s.terms.Session)
+	}
 	slices.Sort(s.sizes)
 	s.sizes = slices.Compact(s.sizes)
 	s.sizes = s.sizes[max(0, len(s.sizes)-mostSizes):]
 	r, err := a.log.Receipt(s.sizes...)
 	if err == nil {
-		s.receipt, err = json.Marshal(r)
+		f.Receipt, err = json.Marshal(r)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendFrames(nil, f)
 }
 
 // proveTo has the end of a session prove that the log has grown from what a client has seen that came late. The caller holds mu.
@@ -73,11 +81,7 @@ func (a *Aggregator) proveTo(c *conn, s *hubSession) {
 	e, err := openEnd(a.endPath(), a.cfg.Registry.Federation(), a.cfg.Registry.List())
 	if err == nil {
 		s.sizes = append(s.sizes, c.seen...)
-		err = a.prove(s)
-	}
-	if err == nil {
-		e.final.Receipt = s.receipt
-		s.final, err = wire.AppendFrames(nil, e.final)
+		s.final, err = a.prove(s, e.final)
 	}
 	if err != nil {
 		a.cfg.Log.Error().Err(err).Stringer("place", c.place).Msg("the log of sessions is not proved to a client that came late")

@@ -19,7 +19,6 @@ import (
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // turnedAway returns a function that logs peers that are neither enrolled nor invited. Strangers may be
@@ -133,17 +132,6 @@ func CheckState(state string, f *admission.Federation, list *admission.List) []F
 			}
 			return fmt.Sprintf("end of session %s with a model of %d bytes, signed by the server", sessionName(e.descriptor.Terms.Session), len(e.final.Model)), nil
 		}},
-		{store.SessionFolder, func(path string) (string, error) {
-			key, ok := list.Holder(admission.AggregatorPlace)
-			if !ok {
-				return "not checked: the list does not say whose key signs it", nil
-			}
-			s, err := store.ReadSessions(store.ReadFolder(path), key)
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("log of sessions with %d entries, each in its place", s.Tree.N), nil
-		}},
 		{excludedFile, func(path string) (string, error) {
 			var kept exclusions
 			text, err := os.ReadFile(path)
@@ -226,21 +214,17 @@ type ending struct {
 	Signature  []byte          `json:"signature"`
 	Model      []byte          `json:"model"`
 	Final      []byte          `json:"final"` // the signature of the model
-	Receipt    []byte          `json:"receipt,omitempty"`
 }
 
 func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
 
 // keepFinal keeps the end of a session, durably when it returns.
 func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
-	if err := a.logEnd(s, f); err != nil {
-		return err
-	}
-	frames, err := wire.AppendFrames(nil, f)
+	frames, err := a.logEnd(s, f)
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature, Receipt: f.Receipt})
+	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
 	if err != nil {
 		return err
 	}
@@ -288,23 +272,10 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	frames, err := wire.AppendFrames(nil, e.final)
-	if err != nil {
-		return nil, err
-	}
 	s := a.lead(e.signed, e.descriptor, e.server, list)
 	s.closeAcceptance()
-	s.final, s.receipt = frames, e.final.Receipt
-	if s.receipt != nil && a.log != nil {
-		r, failed := store.ParseReceipt(s.receipt)
-		if failed == nil {
-			_, _, failed = r.Verify(a.cfg.Identity.Public())
-		}
-		if failed != nil {
-			return nil, fmt.Errorf("%s: %w", a.endPath(), failed)
-		}
-	}
-	return s, nil
+	s.final, err = a.prove(s, e.final)
+	return s, err
 }
 
 // openedEnd is the end of a session, verified.
@@ -330,7 +301,7 @@ func openEnd(path string, f *admission.Federation, list *admission.List) (*opene
 		return nil, fmt.Errorf("%s: %w: no party on the list is the server", path, session.ErrSession)
 	}
 	out := &openedEnd{signed: &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}, server: server,
-		final: &protocol.Final{Model: e.Model, Signature: e.Final, Receipt: e.Receipt}}
+		final: &protocol.Final{Model: e.Model, Signature: e.Final}}
 	if out.descriptor, err = out.signed.Verify(f, server); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

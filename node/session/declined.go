@@ -42,8 +42,7 @@ const (
 // could afford. They are few, so that the name says little of what is left.
 var Budgets = []float64{20, 10, 5, 2, 1, 0.5, 0.2, 0.1}
 
-// Affords is DeclineBudget of a client that could afford a session of such an ε of Budgets; 0: of
-// none.
+// Affords is DeclineBudget of a client that could afford a session of such an ε of Budgets; 0: of none.
 func Affords(epsilon float64) Decline {
 	return Decline(fmt.Sprintf("%s, affords %v", DeclineBudget, epsilon))
 }
@@ -199,9 +198,8 @@ func Trust(m *admission.Membership, r *admission.Registry, text []byte) (list *a
 	return list, m.Check(list)
 }
 
-// Carry exchanges messages over a stream until it ends: what is queued goes out,
-// and what comes in is checked and given to the role. begun keeps the beginning of a broadcast
-// that breaks off, and the next stream continues there; nil: nothing is kept.
+// Carry exchanges messages over a stream until it ends: what is queued goes out, and what comes in is checked and given to the
+// role. begun keeps the beginning of a broadcast that breaks off, and the next stream continues there; nil: nothing is kept.
 func Carry(ctx context.Context, s network.Stream, q *peer.Queue, limits wire.Limits, begun *wire.Begun, take func(protocol.Message) error) error {
 	_ = s.SetDeadline(time.Time{})
 	closed := make(chan struct{})

@@ -30,8 +30,7 @@ type Terms struct {
 	StageTimeout time.Duration `json:"stage_timeout"`
 	// Tail is the time that a stage continues once enough clients have answered.
 	Tail time.Duration `json:"tail"`
-	// Gather, times the number of rounds, is the time that rounds wait for as many clients as they
-	// require.
+	// Gather, times the number of rounds, is the time that rounds wait for as many clients as they require.
 	Gather time.Duration `json:"gather"`
 	// Steps holds the requests of the rounds, and the sizes of their models.
 	Steps protocol.Schedule `json:"steps"`
@@ -94,28 +93,6 @@ func (t *Terms) Plans() []*protocol.Plan {
 	return list
 }
 
-// Charges returns the releases of all rounds after the first few, as a client in every round is charged for them.
-func (t *Terms) Charges(past uint64) ([]dp.Event, error) {
-	charged := []dp.Event{}
-	for k, plan := range t.Plans() {
-		rounds := uint64(t.Steps[k].Rounds)
-		skipped := min(past, rounds)
-		past -= skipped
-		turns := t.Cohort.Turns(int(rounds - skipped))
-		if turns == 0 {
-			continue
-		}
-		events, err := plan.Charges()
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range events {
-			charged = append(charged, e.Times(turns))
-		}
-	}
-	return charged, nil
-}
-
 // Limits returns the limits on messages from one role to another in the session. Nothing else is
 // read: another party's messages can be much larger.
 func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
@@ -123,9 +100,8 @@ func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
 	return all.Between(from, to)
 }
 
-// Sums returns the parameters of secure sums among the parties on a list. Sums are bound to the
-// list in semi-honest mode too, although parties sign nothing there: clients that were shown
-// different lists have no masks in common.
+// Sums returns the parameters of secure sums among the parties on a list. Sums are bound to the list in semi-honest mode too,
+// although parties sign nothing there: clients that were shown different lists have no masks in common.
 func (t *Terms) Sums(l *admission.List) secagg.Params {
 	p := secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), List: protocol.Hash(l.Hash())}
 	if t.Mode == graph.Active {
@@ -141,9 +117,8 @@ type Descriptor struct {
 	Federation admission.Hash `json:"federation"`
 	List       admission.Hash `json:"list"` // who could be in it, when it began
 	Terms      Terms          `json:"terms"`
-	// Experiment is the public part of the experiment, in a form that only the callers
-	// know: the aggregator need not understand it, and every client derives the terms
-	// from it again.
+	// Experiment is the public part of the experiment, in a form that only the callers know: the aggregator need not understand it,
+	// and every client derives the terms from it again.
 	Experiment []byte `json:"experiment"`
 }
 
@@ -160,7 +135,7 @@ func (d *Descriptor) Leaf(s *Signed, server admission.PublicKey) (*protocol.Leaf
 		Clients: d.Terms.Cohort.All(), Rounds: d.Terms.Steps.Rounds(), Charges: []dp.Event{}, Server: server[:], Signature: s.Signature}
 	var err error
 	if l.Claims.Delta > 0 { // else there is no ε, and no plan has a price
-		l.Charges, err = d.Terms.Charges(0)
+		l.Charges, err = d.Terms.Steps.Charges(d.Terms.Cohort, 0, l.Rounds)
 	}
 	return l, err
 }

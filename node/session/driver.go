@@ -18,8 +18,7 @@ type Role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }
 
-// Driver runs a role: it gives it inputs one at a time, carries out the effects in
-// their order, and has its work done beside.
+// Driver runs a role: it gives it inputs one at a time, carries out the effects in their order, and has its work done beside.
 type Driver struct {
 	Role    Role
 	Inputs  chan protocol.Input
@@ -163,8 +162,7 @@ func (w *workshop) add(jobs []task) {
 // wait returns when the piece of work at hand is done, after the context's end.
 func (w *workshop) wait() { <-w.done }
 
-// levels of the events of roles: what an operator must see, and what happens all
-// the time.
+// levels of the events of roles: what an operator must see, and what happens all the time.
 func level(k protocol.EventKind) zerolog.Level {
 	switch k {
 	case protocol.WorkFailed, protocol.InputUnusable:
@@ -178,8 +176,7 @@ func level(k protocol.EventKind) zerolog.Level {
 	}
 }
 
-// logEvents writes what roles report: kind, round, party and stage, and why.
-// No event carries a rating, a vector or a secret.
+// logEvents writes what roles report: kind, round, party and stage, and why. No event carries a rating, a vector or a secret.
 func logEvents(log *zerolog.Logger, events []protocol.Event) {
 	for _, e := range events {
 		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("round", e.Round).Stringer("party", e.Party)
@@ -244,8 +241,7 @@ func Next(ctx context.Context, notices <-chan Notice) (*Message, error) {
 // Observer receives what happens in a process, for the people who run it. Its methods are
 // called from several goroutines and should return quickly, since the caller waits.
 type Observer interface {
-	// Session is called with the session that the process begins to lead or takes part
-	// in.
+	// Session is called with the session that the process begins to lead or takes part in.
 	Session(protocol.SessionID)
 	// Registered is called with the change in the number of registered peers: at an
 	// aggregator, its clients; at a client or the server, itself with the aggregator.

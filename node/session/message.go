@@ -33,8 +33,7 @@ type Message struct {
 	Wait     *Wait           `json:"wait,omitempty"`
 	// Decline is a client's answer to a session in which it takes no part. It is shown the next one.
 	Decline Decline `json:"decline,omitempty"`
-	// Declined tells the server, before the session begins or continues, how many clients decline
-	// it.
+	// Declined tells the server, before the session begins or continues, how many clients decline it.
 	Declined Declined `json:"declined,omitempty"`
 	Refused  string   `json:"refused,omitempty"`
 	// ForGood says of a refusal that the same would be refused again, whenever it is asked.
@@ -50,11 +49,9 @@ type Message struct {
 // Register opens a stream.
 type Register struct {
 	Version string `json:"version"`
-	// Life is drawn when a process starts: a peer that registers with another one
-	// than before has lost what it knew.
+	// Life is drawn when a process starts: a peer that registers with another one than before has lost what it knew.
 	Life [16]byte `json:"life"`
-	// List is the SHA-256 of the text of the enrolment list that the peer has, if it has one. It is not sent
-	// again.
+	// List is the SHA-256 of the text of the enrolment list that the peer has, if it has one. It is not sent again.
 	List admission.Hash `json:"list,omitzero"`
 	// Head is the signed head of a client's ledger (store.Head).
 	Head []byte `json:"head,omitempty"`
@@ -74,8 +71,7 @@ type Welcome struct {
 	// List, for the server and relays, is the enrolment list (package admission), or what was added since it was sent last. It is
 	// missing if the peer has it.
 	List json.RawMessage `json:"list,omitempty"`
-	// Connected are the clients that are registered at the moment; for the server, and 0
-	// for clients.
+	// Connected are the clients that are registered at the moment; for the server, and 0 for clients.
 	Connected int `json:"connected"`
 	// Latest, for the server, lists sessions that this server has signed: the latest session here, and sessions that clients know.
 	Latest []Latest `json:"latest,omitempty"`
@@ -153,9 +149,8 @@ type Gathered struct {
 	Enrolled  int `json:"enrolled"`
 }
 
-// Wait says that a client takes no part in the session that it was shown, since it has
-// finished that one, or since it is over and of a server that has been put out. It is
-// shown the next one.
+// Wait says that a client takes no part in the session that it was shown, since it has finished that one, or since it is over and
+// of a server that has been put out. It is shown the next one.
 type Wait struct{}
 
 // NoticeSize limits a notice, in bytes, before the size of the federation is known.
@@ -207,8 +202,7 @@ func Conclude(s network.Stream, c *Message) error {
 	return peer.IgnoreEOF(err)
 }
 
-// Hear reads a control message of at most so many bytes. A refusal is an error, and one for good is
-// fatal.
+// Hear reads a control message of at most so many bytes. A refusal is an error, and one for good is fatal.
 func Hear(s network.Stream, most int) (*Message, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(s, head[:]); err != nil {

@@ -47,12 +47,10 @@ const (
 	headerSize = len(magic) + 16 + 8 + 32
 )
 
-// SaveCheckpoint writes a checkpoint to an existing folder, and returns once it would
-// survive a power failure. The newest checkpoint becomes the previous one. If it cannot be
-// written, the newest is unchanged; if the process is killed before it is done, it is, or
-// has become the previous one with none newer. Only one process saves to a folder; a checkpoint of another
-// experiment, or of another version of this program, is not replaced (ErrOtherExperiment,
-// ErrFormat).
+// SaveCheckpoint writes a checkpoint to an existing folder, and returns once it would survive a power failure. The newest
+// checkpoint becomes the previous one. If it cannot be written, the newest is unchanged; if the process is killed before it is
+// done, it is, or has become the previous one with none newer. Only one process saves to a folder; a checkpoint of another
+// experiment, or of another version of this program, is not replaced (ErrOtherExperiment, ErrFormat).
 func SaveCheckpoint(dir string, c *Checkpoint) error {
 	path := filepath.Join(dir, newest)
 	before, err := readCheckpoint(path)
@@ -78,11 +76,10 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 	return nil
 }
 
-// LoadCheckpoint reads the newest checkpoint of a folder. If that is missing or damaged
-// it reads the previous one, and fallback says why: the rounds since are lost, and
-// clients refuse their numbers. A checkpoint of another experiment is refused
-// (ErrOtherExperiment), or of another version (ErrFormat); an empty folder is
-// ErrNoCheckpoint, and one without a valid checkpoint ErrCorrupt.
+// LoadCheckpoint reads the newest checkpoint of a folder. If that is missing or damaged it reads the previous one, and fallback
+// says why: the rounds since are lost, and clients refuse their numbers. A checkpoint of another experiment is refused
+// (ErrOtherExperiment), or of another version (ErrFormat); an empty folder is ErrNoCheckpoint, and one without a valid checkpoint
+// ErrCorrupt.
 func LoadCheckpoint(dir string, experiment protocol.Hash) (c *Checkpoint, fallback, err error) {
 	c, path, fallback, err := LastCheckpoint(dir)
 	if err == nil && c.Experiment != experiment {

@@ -18,9 +18,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Consent holds the terms of a session that a client's owner agreed to. The client checked them and
-// found them within the owner's bounds. The record is for the owner to read. Of decisions only one depends on
-// it: a session with another Agreement is declined.
+// Consent holds the terms of a session that a client's owner agreed to. The client checked them and found them within the owner's
+// bounds. The record is for the owner to read. Of decisions only one depends on it: a session with another Agreement is declined.
 type Consent struct {
 	Session   string    `json:"session"` // in hex
 	At        time.Time `json:"at"`      // when the client first joined it
@@ -52,8 +51,7 @@ type Consent struct {
 // consents is the folder of them in a client's state: a file for each session.
 const consents = "consents"
 
-// SaveConsent keeps a consent in a client's state, unless there is one for its session: the first
-// consent counts.
+// SaveConsent keeps a consent in a client's state, unless there is one for its session: the first consent counts.
 func SaveConsent(state string, c *Consent) error {
 	var id protocol.SessionID
 	if b, err := hex.DecodeString(c.Session); err != nil || len(b) != len(id) {

@@ -76,9 +76,8 @@ func (h *logHead) kind() Kind {
 	return k
 }
 
-// CreateLog makes the file of an empty log, which only the present user can read. An
-// existing file is not changed (fs.ErrExist). If the process is killed, the file exists
-// completely or not at all; a file PATH.*.tmp may be left behind.
+// CreateLog makes the file of an empty log, which only the present user can read. An existing file is not changed (fs.ErrExist). If
+// the process is killed, the file exists completely or not at all; a file PATH.*.tmp may be left behind.
 func CreateLog(path string, k Kind) error {
 	c := k.chain()
 	h := logHead{Format: k.Format, Owner: k.Owner[:], End: 2 * headSize, Chain: c[:], Writer: version.Get().String()}
@@ -90,10 +89,9 @@ func CreateLog(path string, k Kind) error {
 	return nil
 }
 
-// OpenLog opens an existing log, and locks it against other processes until it is closed
-// (ErrLocked). Every entry is read and checked: a file with other contents than were
-// written is refused (ErrCorrupt) and left as it is. A log of another kind or owner is
-// refused with ErrFormat or ErrOwner, a missing one with fs.ErrNotExist.
+// OpenLog opens an existing log, and locks it against other processes until it is closed (ErrLocked). Every entry is read and
+// checked: a file with other contents than were written is refused (ErrCorrupt) and left as it is. A log of another kind or owner
+// is refused with ErrFormat or ErrOwner, a missing one with fs.ErrNotExist.
 func OpenLog(path string, k Kind) (Log, error) { return openLog(path, k, os.O_RDWR) }
 
 func openLog(path string, k Kind, flag int) (*fileLog, error) {
@@ -232,8 +230,7 @@ func (l *fileLog) Close() error {
 	return f.Close()
 }
 
-// Why a file is not opened or not written to. Errors wrap one of these and say
-// which file it is about.
+// Why a file is not opened or not written to. Errors wrap one of these and say which file it is about.
 var (
 	// ErrLocked: another process has the file open.
 	ErrLocked = errors.New("store: another process has the file open; stop that one first")
@@ -269,32 +266,26 @@ func Foreign(log Log, err error) error {
 		ErrFormat, err, by, version.Get())
 }
 
-// Log is an append-only list of entries. Its methods are for one goroutine at a
-// time.
+// Log is an append-only list of entries. Its methods are for one goroutine at a time.
 type Log interface {
-	// Append adds entries, all or none, and returns once they are durable; with none it
-	// only tries whether it could. After an error
-	// it is not known whether they are, so the log closes; opening it again shows which
-	// entries are there.
+	// Append adds entries, all or none, and returns once they are durable; with none it only tries whether it could. After an error
+	// it is not known whether they are, so the log closes; opening it again shows which entries are there.
 	Append(entries ...[]byte) error
-	// Entries calls the function with every entry, in the order in which they were added,
-	// until it returns an error, which Entries returns. An entry is valid until the
-	// function returns.
+	// Entries calls the function with every entry, in the order in which they were added, until it returns an error, which Entries
+	// returns. An entry is valid until the function returns.
 	Entries(func(entry []byte) error) error
 	// Close closes the file. Closing twice is no error.
 	Close() error
 }
 
-// Kind is the purpose of a log, and its owner. Owner is 32 bytes that identify a party or a
-// federation: a public key, or a hash.
+// Kind is the purpose of a log, and its owner. Owner is 32 bytes that identify a party or a federation: a public key, or a hash.
 type Kind struct {
 	Format string // with a version, like "fedsim-ledger-v1"
 	Owner  [32]byte
 }
 
-// chain is the digest of a log so far: of its kind, and then with every entry.
-// It stands in the log beside the entries, so that none can be changed, lost or
-// put elsewhere by a fault of the disk without being noticed.
+// chain is the digest of a log so far: of its kind, and then with every entry. It stands in the log beside the entries, so that
+// none can be changed, lost or put elsewhere by a fault of the disk without being noticed.
 type chain [sha256.Size]byte
 
 func (k Kind) chain() chain {
@@ -344,9 +335,8 @@ func (l *memoryLog) Close() error {
 	return nil
 }
 
-// ReadLog copies an existing log into memory and changes nothing. It checks and refuses what OpenLog
-// does. The file is locked against writers while it is copied, and several readers may copy it at once;
-// a process that has it open is ErrLocked.
+// ReadLog copies an existing log into memory and changes nothing. It checks and refuses what OpenLog does. The file is locked
+// against writers while it is copied, and several readers may copy it at once; a process that has it open is ErrLocked.
 func ReadLog(path string, k Kind) (Log, error) {
 	l, err := openLog(path, k, os.O_RDONLY)
 	if err != nil {
@@ -390,9 +380,8 @@ func ReadHeads(path string) (map[admission.PublicKey]Head, error) {
 	return h.heads, nil
 }
 
-// WriteFile writes a file of a party's state that only the present user can read, in place of what
-// is there: as a whole or not at all, and durable when it returns. A planted link at the path of
-// the draft is not followed.
+// WriteFile writes a file of a party's state that only the present user can read, in place of what is there: as a whole or not at
+// all, and durable when it returns. A planted link at the path of the draft is not followed.
 func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o600) }
 
 // MakeFolder makes the folder of a party's state, unless it is there. It refuses a folder that

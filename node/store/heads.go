@@ -43,9 +43,8 @@ const (
 // NewHeads keeps heads in memory alone.
 func NewHeads() *Heads { return &Heads{heads: make(map[admission.PublicKey]Head)} }
 
-// OpenHeads reads the file at the path, which is made if it is missing. It refuses a file that was
-// changed since it was written, except for a last line that is cut short. On a full disk the heads stay in
-// memory until there is room: see Check.
+// OpenHeads reads the file at the path, which is made if it is missing. It refuses a file that was changed since it was written,
+// except for a last line that is cut short. On a full disk the heads stay in memory until there is room: see Check.
 func OpenHeads(path string) (*Heads, error) {
 	h := NewHeads()
 	h.path = path
@@ -111,8 +110,7 @@ func headLine(owner admission.PublicKey, head Head) []byte {
 	return append(hex.AppendEncode(nil, pair(owner, head)), '\n')
 }
 
-// rewrite writes the file anew, and opens it for further lines. The caller holds mu, or is the only
-// one.
+// rewrite writes the file anew, and opens it for further lines. The caller holds mu, or is the only one.
 func (h *Heads) rewrite() error {
 	if h.path == "" {
 		return nil
@@ -143,8 +141,7 @@ func (h *Heads) Of(owner admission.PublicKey) (Head, bool) {
 	return head, ok
 }
 
-// Keep keeps a head that is verified, unless there is a later one. An error says that the head is in
-// memory alone: see Check.
+// Keep keeps a head that is verified, unless there is a later one. An error says that the head is in memory alone: see Check.
 func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,9 +244,8 @@ var (
 	ErrForged = errors.New("store: a head that is not signed by the ledger's client")
 )
 
-// Head names everything that a ledger has recorded, signed by its client. The aggregator keeps the
-// latest and shows it when the client registers again. The number of charges is all that a head
-// reveals: each charge is hashed with 16 random bytes.
+// Head names everything that a ledger has recorded, signed by its client. The aggregator keeps the latest and shows it when the
+// client registers again. The number of charges is all that a head reveals: each charge is hashed with 16 random bytes.
 type Head struct {
 	Count     uint64 // charges
 	Chain     protocol.Hash
@@ -303,10 +299,9 @@ func ParseHead(b []byte) (Head, error) {
 	return h, nil
 }
 
-// Meet compares the ledger with a head of its client that was shown. A head that the ledger has
-// reached and passed is well. A head without the owner's signature is ErrForged, and changes
-// nothing. ErrBehind and ErrForked say that this ledger lacks charges: the ledger records nothing
-// any more, also after a restart.
+// Meet compares the ledger with a head of its client that was shown. A head that the ledger has reached and passed is well. A head
+// without the owner's signature is ErrForged, and changes nothing. ErrBehind and ErrForked say that this ledger lacks charges: the
+// ledger records nothing any more, also after a restart.
 func (l *Ledger) Meet(h Head, owner admission.PublicKey) error {
 	if err := h.Verify(owner); err != nil {
 		return err
@@ -330,8 +325,7 @@ func (l *Ledger) Meet(h Head, owner admission.PublicKey) error {
 	return lacks
 }
 
-// lacks returns an error if the ledger is not what a verified head of its client continues from. The
-// caller holds mu.
+// lacks returns an error if the ledger is not what a verified head of its client continues from. The caller holds mu.
 func (l *Ledger) lacks(h *Head) (lacks, err error) {
 	if h.Count > l.count {
 		return &lasting{fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, l.count, h.Count, remedy)}, nil
@@ -360,8 +354,7 @@ func (l *Ledger) Overtaken() error {
 	return l.overtaken
 }
 
-// recall reads the head for which an earlier process stopped. The newest ledger may have been put
-// back since.
+// recall reads the head for which an earlier process stopped. The newest ledger may have been put back since.
 func (l *Ledger) recall(owner admission.PublicKey) error {
 	b, err := os.ReadFile(l.newer)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -31,9 +31,8 @@ var ErrOrder = errors.New("store: the round is not later than the last one recor
 // noise: no budget covers what that revealed.
 var ErrUnprotected = errors.New("store: this party has taken part in a session without noise: no budget can be kept any more")
 
-// Ledger is the durable part of a client's privacy account: the records that its role
-// wants to persist. The rules of spending are in dp.Ledger, which is rebuilt from Records
-// after a restart. A recorded charge cannot be taken back. It may be used by several
+// Ledger is the durable part of a client's privacy account: the records that its role wants to persist. The rules of spending are
+// in dp.Ledger, which is rebuilt from Records after a restart. A recorded charge cannot be taken back. It may be used by several
 // goroutines.
 type Ledger struct {
 	mu       sync.Mutex
@@ -65,8 +64,7 @@ type progress struct {
 // ledgerKind is the log of a ledger, which belongs to an identity.
 func ledgerKind(owner admission.PublicKey) Kind { return Kind{"fedsim-ledger-v1", owner} }
 
-// CreateLedger makes the file of an empty ledger, once for each client: when it joins.
-// See CreateLog.
+// CreateLedger makes the file of an empty ledger, once for each client: when it joins. See CreateLog.
 func CreateLedger(path string, owner admission.PublicKey) error {
 	return CreateLog(path, ledgerKind(owner))
 }
@@ -221,9 +219,8 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, r *dp.Record)
 	return nil
 }
 
-// Persist makes records durable, all or none, before it returns. It is for the Persist
-// field of a client's effects, before anything of the same effects is sent. Records out
-// of order are refused (ErrOrder) and nothing changes; after any other error nothing may
+// Persist makes records durable, all or none, before it returns. It is for the Persist field of a client's effects, before anything
+// of the same effects is sent. Records out of order are refused (ErrOrder) and nothing changes; after any other error nothing may
 // be sent and the ledger is closed.
 func (l *Ledger) Persist(records ...protocol.Record) error {
 	l.mu.Lock()
@@ -337,8 +334,7 @@ func (l *Ledger) Latest() time.Time {
 	return l.latest
 }
 
-// Since returns the charges from a time on, as Records does. A charge whose time the ledger does not
-// have is among them.
+// Since returns the charges from a time on, as Records does. A charge whose time the ledger does not have is among them.
 func (l *Ledger) Since(t time.Time) (list []Dated, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -386,6 +382,8 @@ type Account struct {
 	Delta       float64  `json:"delta,omitempty"`
 	Left        *float64 `json:"epsilon_left"` // of what the owner allows; nil as Spent is, and where that is infinite
 	Unaccounted string   `json:"unaccounted,omitempty"`
+	// Logged is the size of the log of sessions that the client's last receipt is of; 0: it has none.
+	Logged int64 `json:"log_entries,omitempty"`
 }
 
 // SessionAccount is a session that the client has agreed to.
@@ -397,9 +395,8 @@ type SessionAccount struct {
 	Spent *float64 `json:"epsilon_spent"`
 }
 
-// Account reckons up what a client's consents, of whose identity the ledger is, have cost
-// so far; most is the epsilon that all of them together may cost, or NaN for the last consent's
-// MaxEpsilon. It can be asked for while the client runs.
+// Account reckons up what a client's consents, of whose identity the ledger is, have cost so far; most is the epsilon that all of
+// them together may cost, or NaN for the last consent's MaxEpsilon. It can be asked for while the client runs.
 func (l *Ledger) Account(place string, consents []Consent, most float64) (*Account, error) {
 	a := &Account{Place: place, Sessions: []SessionAccount{}}
 	records, charged, err := l.charges()
@@ -468,8 +465,7 @@ func (a *Account) add(records []dp.Record, most float64) error {
 	return nil
 }
 
-// cost is the epsilon of charges at the delta and by the accountant of a statement; nil
-// where that has none.
+// cost is the epsilon of charges at the delta and by the accountant of a statement; nil where that has none.
 func cost(by dp.Statement, records []dp.Record) *float64 {
 	if len(records) == 0 {
 		return new(float64)

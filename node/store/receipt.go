@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,20 +70,8 @@ func (r *Receipt) Verify(log admission.PublicKey) (*protocol.Leaf, tlog.Tree, er
 	if tree.N < 1 || tlog.CheckRecord(parted(r.Proof), tree.N, tree.Hash, tree.N-1, tlog.RecordHash(r.Leaf)) != nil {
 		return nil, tree, fmt.Errorf("%w: the leaf is not the last of the %d entries of its checkpoint", ErrLog, tree.N)
 	}
-	leaf, err := ParseLeaf(r.Leaf)
+	leaf, err := protocol.ParseLeaf(r.Leaf)
 	return leaf, tree, err
-}
-
-// ParseLeaf reads a leaf, and refuses keys that sign without a private key.
-func ParseLeaf(text []byte) (*protocol.Leaf, error) {
-	leaf, err := protocol.ParseLeaf(text)
-	if err == nil {
-		_, err = admission.NewPublicKey(ed25519.PublicKey(leaf.Server))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	return leaf, nil
 }
 
 // signed is the hash that the party signs.

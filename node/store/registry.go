@@ -11,8 +11,7 @@ func CreateRegistry(path string, f *admission.Federation) error {
 	return CreateLog(path, registryKind(f))
 }
 
-// OpenRegistry opens the log of a federation's registry, for
-// admission.OpenRegistry. See OpenLog for what is refused.
+// OpenRegistry opens the log of a federation's registry, for admission.OpenRegistry. See OpenLog for what is refused.
 func OpenRegistry(path string, f *admission.Federation) (Log, error) {
 	return OpenLog(path, registryKind(f))
 }

@@ -357,7 +357,7 @@ func TestReceiptsAreSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = store.ParseLeaf(entry); err == nil {
+	if _, err = protocol.ParseLeaf(entry); err == nil {
 		t.Error("a leaf of the zero key")
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Faults of a stream of frames. ErrLimit is returned for a message that is longer than is accepted
-// of its kind.
+// Faults of a stream of frames. ErrLimit is returned for a message that is longer than is accepted of its kind.
 var (
 	// ErrKind: a frame of an unknown kind, or of a kind that is not accepted here.
 	ErrKind = errors.New("wire: a message of this kind is not taken here")
@@ -25,9 +24,8 @@ var (
 	ErrTruncated = errors.New("wire: the stream ends within a message")
 )
 
-// AppendFrames appends the frames of a message, which may be written to any number of streams. It
-// returns the errors of Marshal, and ErrLimit for a message of 4 GiB or more, whose length no
-// header can hold.
+// AppendFrames appends the frames of a message, which may be written to any number of streams. It returns the errors of Marshal,
+// and ErrLimit for a message of 4 GiB or more, whose length no header can hold.
 func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 	b, err := Marshal(m)
 	if err != nil {
@@ -82,10 +80,9 @@ func NewReader(r io.Reader, l Limits) *Reader {
 // Watch has a function be told when a message of protocol.LongMessage or more begins to be read, and when it has been.
 func (r *Reader) Watch(moves func(begins bool)) { r.moves = moves }
 
-// Read reads the next message. It returns io.EOF if the stream ends between messages. After a
-// *FieldError the message was read to its end, and the next can be read. After any other error the
-// stream is lost, and Read returns the same error again: ErrKind, ErrLimit, ErrEmpty, ErrFrame,
-// ErrTruncated or the stream's own.
+// Read reads the next message. It returns io.EOF if the stream ends between messages. After a *FieldError the message was read to
+// its end, and the next can be read. After any other error the stream is lost, and Read returns the same error again: ErrKind,
+// ErrLimit, ErrEmpty, ErrFrame, ErrTruncated or the stream's own.
 func (r *Reader) Read() (protocol.Message, error) {
 	if r.err != nil {
 		return nil, r.err

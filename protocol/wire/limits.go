@@ -6,8 +6,7 @@ import (
 
 // Limits is the most that is accepted from a peer. The zero value accepts nothing.
 type Limits struct {
-	// Bytes is the most bytes of a message of each kind, frame headers aside; 0:
-	// none of that kind is taken.
+	// Bytes is the most bytes of a message of each kind, frame headers aside; 0: none of that kind is taken.
 	Bytes [protocol.Kinds]int
 	// Inside is the same of messages inside a Forward.
 	Inside [protocol.Kinds]int
@@ -26,17 +25,15 @@ type Session struct {
 	// Plans has a plan of each form that the session's plans have, which Validate
 	// accepts; of each, phase, cohort and releases are read.
 	Plans []*protocol.Plan
-	// Neighbours is the largest degree of the graph for any roster of the cohort. The degree for a
-	// roster may be larger than the degree for all clients; one less than the number of clients is
-	// always enough.
+	// Neighbours is the largest degree of the graph for any roster of the cohort. The degree for a roster may be larger than the
+	// degree for all clients; one less than the number of clients is always enough.
 	Neighbours int
 	// Model is the length in bytes of the longest model that is broadcast.
 	Model int
 }
 
-// The sizes of entries of lists at their largest, which is in active mode. Replaced
-// noise, of semi-honest mode, has a key of 34 bytes besides and 32 more of ciphertext,
-// but no signatures of 66 and no commitments.
+// The sizes of entries of lists at their largest, which is in active mode. Replaced noise, of semi-honest mode, has a key of 34
+// bytes besides and 32 more of ciphertext, but no signatures of 66 and no commitments.
 const (
 	memberSize    = 146 // of a roster: client, two keys, signature
 	sealedSize    = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
@@ -74,9 +71,8 @@ const (
 //	relay-collect,
 //	relay-status                s
 //
-// An honest client's removal takes more than its eighth and 64 bytes a release beyond Q with a
-// probability below 2^-40. The zero Session stands for an unknown session: no client is accepted,
-// and no message of more than a few hundred bytes.
+// An honest client's removal takes more than its eighth and 64 bytes a release beyond Q with a probability below 2^-40. The zero
+// Session stands for an unknown session: no client is accepted, and no message of more than a few hundred bytes.
 func LimitsFor(s Session) Limits {
 	var out Limits
 	// Plans of different forms share limits: the most of each.

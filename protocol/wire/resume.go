@@ -7,10 +7,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A broadcast is long, and the same for many. When a stream breaks within a broadcast, the receiver keeps the
-// bytes that have come, and says on its next stream how many they are, with their digest. The sender then sends the
-// rest, if its message for the receiver begins with the same bytes. The receiver verifies the server's
-// signature of the whole message.
+// A broadcast is long, and the same for many. When a stream breaks within a broadcast, the receiver keeps the bytes that have come,
+// and says on its next stream how many they are, with their digest. The sender then sends the rest, if its message for the receiver
+// begins with the same bytes. The receiver verifies the server's signature of the whole message.
 
 // continues is set in the kind of a frame's header whose message begins with what the receiver has.
 const continues = 0x80

@@ -1,5 +1,4 @@
-// Package wire encodes the messages of package protocol for a network, and decodes the messages of
-// an untrusted peer.
+// Package wire encodes the messages of package protocol for a network, and decodes the messages of an untrusted peer.
 //
 // # Format
 //
@@ -7,31 +6,26 @@
 //
 //	kind, 1 byte | bytes of the message left, 4 bytes, big endian | so many of them, at most 256 KiB
 //
-// The first frame's number is the length of the message. Every frame but the last is
-// full, so the next one has the same kind and 256 KiB less left. Vectors are packed
-// bytes. [AppendFrames], [Writer] and [Reader] work on frames, [Marshal] and [Unmarshal]
-// on messages without them.
+// The first frame's number is the length of the message. Every frame but the last is full, so the next one has the same kind and
+// 256 KiB less left. Vectors are packed bytes. [AppendFrames], [Writer] and [Reader] work on frames, [Marshal] and [Unmarshal] on
+// messages without them.
 //
-// Package protocol describes the fields of each message once, for the bytes and for their
-// number (protocol.Size). wire.proto is the description for other programs. Nothing is hashed
-// or signed in this form: hashes and signatures are over a protocol.Transcript.
+// Package protocol describes the fields of each message once, for the bytes and for their number (protocol.Size). wire.proto is the
+// description for other programs. Nothing is hashed or signed in this form: hashes and signatures are over a protocol.Transcript.
 //
-// Messages that only an ideal sum sends, which a simulation uses, have no encoding. They
-// are refused with [ErrIdeal].
+// Messages that only an ideal sum sends, which a simulation uses, have no encoding. They are refused with [ErrIdeal].
 //
 // # Strictness
 //
-// The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown fields, repeated
-// fields, fields out of order, and numbers too large for their type. It also checks that keys, hashes, signatures and
-// nonces have their lengths, that lists of clients ascend, and that required fields are present. A
-// [FieldError] names the field. The roles check everything that depends on the plan, the roster or
-// a key.
+// The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown fields, repeated fields, fields out of order,
+// and numbers too large for their type. It also checks that keys, hashes, signatures and nonces have their lengths, that lists of
+// clients ascend, and that required fields are present. A [FieldError] names the field. The roles check everything that depends on
+// the plan, the roster or a key.
 //
 // # Limits
 //
-// [Limits] say how long a message of each kind may be and how many entries a list may
-// have. They are enforced before memory is allocated; [LimitsFor] has the formulas. A
-// [Reader] allocates as bytes arrive, at most a few times as much, so announcing a large
+// [Limits] say how long a message of each kind may be and how many entries a list may have. They are enforced before memory is
+// allocated; [LimitsFor] has the formulas. A [Reader] allocates as bytes arrive, at most a few times as much, so announcing a large
 // length does not make it allocate.
 package wire
 
@@ -89,8 +83,7 @@ func marshal(b []byte, kind protocol.Kind, fields func(*codec.Codec)) ([]byte, e
 	return b, nil
 }
 
-// Unmarshal decodes a message of a kind. The error is a *FieldError. The message
-// does not refer to b.
+// Unmarshal decodes a message of a kind. The error is a *FieldError. The message does not refer to b.
 func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error) {
 	refuse := func(rule error, format string, args ...any) (protocol.Message, error) {
 		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: "+format, append([]any{rule}, args...)...)}
@@ -111,9 +104,8 @@ func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error)
 	return m, nil
 }
 
-// Announcer makes the frames of announcements. The frames for one plan share the bytes of
-// the plan and its model, however many clients get one with their own delivery. The zero
-// value is ready for use; it is not safe for concurrent use.
+// Announcer makes the frames of announcements. The frames for one plan share the bytes of the plan and its model, however many
+// clients get one with their own delivery. The zero value is ready for use; it is not safe for concurrent use.
 type Announcer struct {
 	plan  *protocol.Plan
 	bytes []byte // an announcement of the plan and nothing else

@@ -127,7 +127,15 @@ func readOwner(state string, most float64) (*store.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ledger.Account(m.Enrolment.Ticket.Place.String(), consents, most)
+	receipts, err := store.OpenReceipts(filepath.Join(state, party.ReceiptsFile))
+	if err != nil {
+		return nil, err
+	}
+	account, err := ledger.Account(m.Enrolment.Ticket.Place.String(), consents, most)
+	if _, _, size := receipts.Last(); err == nil {
+		account.Logged = size
+	}
+	return account, err
 }
 
 // runningAccount is the account of a running client. It is computed when a caller asks for it, and
@@ -178,6 +186,9 @@ func describeAccount(b *strings.Builder, a *store.Account) {
 		fmt.Fprintf(b, "  spent\tepsilon %s in %d of %d rounds\n", store.RoundedUp(s.Spent), s.Charged, s.Rounds)
 	}
 	fmt.Fprintf(b, "in all\t%s\n", a.InAll())
+	if a.Logged > 0 {
+		fmt.Fprintf(b, "log\t%d entries at the end of the last session; %s shows an auditor each session, and no rating\n", a.Logged, party.ReceiptsFile)
+	}
 }
 
 // mostLeftOut limits the records that an owner is told of one by one.

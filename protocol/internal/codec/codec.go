@@ -45,8 +45,7 @@ const (
 	reads
 )
 
-// Codec goes through the fields of one message. After the first fault it does nothing more, and what it has read is
-// of no use.
+// Codec goes through the fields of one message. After the first fault it does nothing more, and what it has read is of no use.
 type Codec struct {
 	Limits
 	// ViaRelay says that a relay holds the vectors of the message, which are missing.

@@ -178,11 +178,7 @@ func (x *Report) aggregator(path string) error {
 		x.add(Note, party.RegistryFile, "the aggregator is not on its own list", "start it once with --invitation, so that parties can tell if another takes its place")
 	}
 	for _, file := range hub.CheckState(x.dir, &list.Federation, list) {
-		do := "delete it while no aggregator runs: it does without"
-		if file.Name == store.SessionFolder {
-			do = "put the newest copy back, or clients refuse what follows: see node/losses.md"
-		}
-		x.looked(file.Name, file.Err, do, "%s", file.Says)
+		x.looked(file.Name, file.Err, "delete it while no aggregator runs: it does without", "%s", file.Says)
 	}
 	return nil
 }
