@@ -169,8 +169,11 @@ func TestImageIsOneFile(t *testing.T) {
 	}
 	var build string
 	for line := range strings.Lines(string(text)) {
-		if image, ok := strings.CutPrefix(line, "FROM "); ok && !regexp.MustCompile(`^(scratch|golang:1\.\d+\.\d+-bookworm AS build)\n$`).MatchString(image) {
+		if image, ok := strings.CutPrefix(line, "FROM "); ok && image != "scratch\n" && image != "${GO} AS build\n" {
 			t.Errorf("FROM %s is not pinned", image)
+		}
+		if image, ok := strings.CutPrefix(line, "ARG GO="); ok && !regexp.MustCompile(`^golang:1\.\d+\.\d+-bookworm\n$`).MatchString(image) {
+			t.Errorf("the tools are of %s", image)
 		}
 		if command, ok := strings.CutPrefix(line, "RUN "); ok && strings.Contains(command, "go build") {
 			build = strings.TrimSpace(command)

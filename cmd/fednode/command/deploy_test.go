@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,9 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/testutil"
+	"github.com/fedsim/fedsim/lab/verify"
 )
 
 const deploy = "../../../deploy"
@@ -197,5 +202,51 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 		if out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", path).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+	}
+}
+
+// The timer's unit runs three sessions in a row after the first, each from the model of the last, by the unit's own command. A
+// repetition from the owners' file compares with the last model.
+func TestTimersSessions(t *testing.T) {
+	long(t)
+	m := newMachine(t)
+	lead, serve, _ := m.twenty(1)
+	aggregator := m.start(lead...)
+	clients := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..19", "--invitations", m.path("invitations"), "--state", m.path("together"), "--max-epsilon", "inf", "--sessions", "4")
+	unit, err := os.ReadFile("../../../deploy/systemd/fednode-session.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, call, _ := strings.Cut(strings.ReplaceAll(string(unit), "\\\n", " "), "ExecStart=/usr/local/bin/fednode ")
+	call, _, _ = strings.Cut(call, "\n")
+	call = strings.NewReplacer("/etc/fednode/experiment.yaml", serve[1], "/etc/fednode/items", demo+"/items", "%d/invitation", m.path("gone"), "%S/fednode-server", m.path("server"),
+		"127.0.0.1:9465", "127.0.0.1:"+testutil.Port(t), "/etc/fednode/revocations.json", m.path("invitations/revocations.json")).Replace(call)
+	m.run(cli.Done, serve...)
+	var models []string
+	for n := range 4 {
+		if n > 0 {
+			m.run(cli.Done, strings.Fields(call)...)
+		}
+		model, err := filepath.EvalSymlinks(m.path("server/current"))
+		if err != nil || slices.Contains(models, model) {
+			t.Fatalf("session %d left %s: %v", n, model, err)
+		}
+		models = append(models, model)
+	}
+	if code := clients.wait(); code != cli.Done {
+		t.Errorf("clients: exit code %d\n%s", code, clients.log.String())
+	}
+	aggregator.signal(syscall.SIGTERM)
+	aggregator.wait()
+	var s summary
+	if err = json.Unmarshal([]byte(readFile(t, models[3], party.SummaryFile)), &s); err != nil || s.AllSessions == nil || s.AllSessions.Sessions != 4 {
+		t.Errorf("%v: %+v", err, s.AllSessions)
+	}
+	r, err := verify.Folder(t.Context(), models[3], verify.Options{Again: true, Owners: []string{demo + "/ratings.csv"}, Start: models[2], Repetitions: 19})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := r.Checks[len(r.Checks)-1]; last.Subject != "model" || !strings.Contains(last.Text, "Of 19 repetitions") { // one in 20 lies outside of them
+		t.Errorf("%+v", r.Checks)
 	}
 }
