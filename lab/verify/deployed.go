@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
@@ -54,6 +55,10 @@ func (f *folder) repeat(ctx context.Context, r *Report, p *agreement.Public, o O
 	e, err := agreement.OpenFrom(p, start)
 	if err != nil {
 		return cli.Misusef("--start: %w", err)
+	}
+	if ids := e.Data.UserIDs; e.About().Clients == algorithm.ItemParties && len(ids) > 0 && align.IsUser(ids[0]) {
+		r.add(Unchecked, "model", "organisations have aligned the users, and only these know their names")
+		return nil
 	}
 	owners, err := ownersOf(ctx, e, o.Owners)
 	if err != nil {
