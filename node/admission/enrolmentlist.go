@@ -15,8 +15,7 @@ import (
 type List struct {
 	Federation  Federation   `json:"federation"`
 	Revocations *Revocations `json:"revocations"` // nil: nothing was revoked
-	// Enrolments stand in the order server, aggregator, clients by number. A place
-	// may be missing, and none is there twice.
+	// Enrolments stand in the order server, aggregator, clients by number. A place may be missing, and none is there twice.
 	Enrolments []Enrolment `json:"enrolments"`
 	// Part, if set, says that these are some enrolments of a longer list.
 	Part *Part `json:"part,omitempty"`
@@ -91,9 +90,8 @@ func (l *List) root() (n int, root protocol.Hash, err error) {
 	return len(l.Enrolments), root, nil
 }
 
-// Verify says whether the operator admitted every party on the list, each to one place,
-// and revoked none of them. It cannot detect that a party is left out, or that the
-// operator has revoked more since: see Registry.Update.
+// Verify says whether the operator admitted every party on the list, each to one place, and revoked none of them. It cannot detect that a
+// party is left out, or that the operator has revoked more since: see Registry.Update.
 func (l *List) Verify(operator PublicKey) error {
 	return l.verify(operator, func(*Enrolment) bool { return false })
 }
@@ -162,13 +160,11 @@ func (l *List) Holder(p Place) (PublicKey, bool) {
 	return PublicKey{}, false
 }
 
-// vacant stands in the place of a missing client: 32 bytes that are no point of the curve, so that
-// no signature verifies with them.
+// vacant stands in the place of a missing client: 32 bytes that are no point of the curve, so that no signature verifies with them.
 var vacant = [ed25519.PublicKeySize]byte{0: 2}
 
-// Identities are the keys of all N clients of a verified list, by ClientID, as
-// secagg.Params takes them. A vacant place has a key with which no signature verifies: to
-// the secure sum it is a client that never shows up.
+// Identities are the keys of all N clients of a verified list, by ClientID, as secagg.Params takes them. A vacant place has a key with
+// which no signature verifies: to the secure sum it is a client that never shows up.
 func (l *List) Identities() []ed25519.PublicKey {
 	keys := make([]ed25519.PublicKey, l.Federation.Places())
 	for i := range keys {
@@ -202,8 +198,7 @@ func (l *List) Vacant() []protocol.ClientID {
 // MaxEnrolmentSize limits the text of an enrolment, in bytes.
 const MaxEnrolmentSize = 1024
 
-// MaxListSize is the largest size in bytes of the text of a list of the federation, and
-// so the most that a party accepts.
+// MaxListSize is the largest size in bytes of the text of a list of the federation, and so the most that a party accepts.
 func (f *Federation) MaxListSize() int {
 	const federation, revocation, epoch = 4096, 256, 512 // with a proof of a part
 	retired := 7 * len(f.Retired()) * len(f.Epochs)      // in each epoch again

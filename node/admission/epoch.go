@@ -19,8 +19,7 @@ type Epoch struct {
 	Number   uint32 `json:"number"`   // from 1
 	Previous Hash   `json:"previous"` // of the epoch before, or of the federation
 	Clients  int    `json:"clients"`  // places of clients from now on; never fewer than before
-	// Retired are the clients' places that were given up so far, ascending. Each epoch has all of its
-	// predecessor.
+	// Retired are the clients' places that were given up so far, ascending. Each epoch has all of its predecessor.
 	Retired []protocol.ClientID `json:"retired,omitempty"`
 	Created time.Time           `json:"created"` // UTC, whole seconds
 	// Operator, if set, is the operator's key from now on. The earlier key signs this epoch, or the federation's recovery key.
@@ -70,8 +69,11 @@ func (f *Federation) HandOver(signer, next PrivateKey, l *List, now time.Time) (
 	if l.Part != nil || l.Added {
 		return nil, fmt.Errorf("%w: the list is a part of one", ErrMalformed)
 	}
-	if err := errors.Join(f.own(l.Federation.Hash(), "list"), l.Verify(f.Operator), f.continues(&l.Federation)); err != nil {
+	if err := errors.Join(f.own(l.Federation.Hash(), "list"), l.Verify(f.Operator)); err != nil {
 		return nil, err
+	}
+	if l.Federation.continues(f) == nil { // with epochs that f lacks, for example a thief's
+		f = &l.Federation
 	}
 	if f.operates(next.Public()) {
 		return nil, fmt.Errorf("%w: %s is or was the operator's", ErrIdentityUsed, next.Public())
@@ -195,8 +197,7 @@ func (e *Epoch) follows(f *Federation) error {
 	return nil
 }
 
-// continues says whether a verified federation has all epochs of another: ErrOutdated if it has
-// fewer, ErrEpoch if it has others.
+// continues says whether a verified federation has all epochs of another: ErrOutdated if it has fewer, ErrEpoch if it has others.
 func (f *Federation) continues(old *Federation) error {
 	for i := range min(len(f.Epochs), len(old.Epochs)) {
 		if f.Epochs[i].Hash() != old.Epochs[i].Hash() {
@@ -212,9 +213,8 @@ func (f *Federation) continues(old *Federation) error {
 // Federation is the federation in the latest epoch that the registry knows. It must not be changed.
 func (r *Registry) Federation() *Federation { return r.federation.Load() }
 
-// Grow takes over the epochs of the operator's newest federation. It returns the enrolments at
-// places that were given up; every connection to these parties is to be closed. Once it returns
-// without an error, that is durable. An error changes nothing.
+// Grow takes over the epochs of the operator's newest federation. It returns the enrolments at places that were given up; every connection
+// to these parties is to be closed. Once it returns without an error, that is durable. An error changes nothing.
 func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
 	if err := f.Verify(r.Federation().Operator); err != nil {
 		return nil, err
@@ -273,11 +273,9 @@ func (s *state) retire(ids []protocol.ClientID) []Enrolment {
 	return s.sweep()
 }
 
-// Take applies a list that another party keeps, in its text: see Update. It returns the list, which is
-// shared and must not be changed, and the enrolments that were revoked. Of a text with what was added to a list,
-// that is the whole list. A text that was the last to be
-// taken over is neither parsed nor looked through again, as long as nothing has changed
-// since.
+// Take applies a list that another party keeps, in its text: see Update. It returns the list, which is shared and must not be changed, and
+// the enrolments that were revoked. Of a text with what was added to a list, that is the whole list. A text that was the last to be taken
+// over is neither parsed nor looked through again, as long as nothing has changed since.
 func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
 	digest := Hash(sha256.Sum256(text))
 	if v := r.present(func(v *view) bool { return v.digest == digest }); v != nil {
@@ -298,19 +296,17 @@ func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
 	return l, out, nil
 }
 
-// Update applies a list that another party keeps. A party applies its aggregator's list; an
-// aggregator that lost its registry applies a party's list. The list must have every known party in
-// the same place with the same key, except parties that newer revocations revoke (ErrForgotten,
-// ErrRedeemed, ErrHeld). Its revocations must be the newest that are known (ErrOutdated). Update
-// returns the enrolments that were revoked. A list that is refused changes nothing.
+// Update applies a list that another party keeps. A party applies its aggregator's list; an aggregator that lost its registry applies a
+// party's list. The list must have every known party in the same place with the same key, except parties that newer revocations revoke
+// (ErrForgotten, ErrRedeemed, ErrHeld). Its revocations must be the newest that are known (ErrOutdated). Update returns the enrolments that
+// were revoked. A list that is refused changes nothing.
 //
 // A part of a list says nothing of other parties. In semi-honest mode a client needs no more, since it takes the others' keys
 // on the aggregator's word there.
 //
-// An aggregator can thus leave a party off the list at first, or withhold revocations that the
-// party has not got from the operator (Revoke), but not go back on what it has shown. Masks, and in
-// active mode signatures, are bound to the keys on the list: parties that were shown different
-// lists do not get a sum.
+// An aggregator can thus leave a party off the list at first, or withhold revocations that the party has not got from the operator
+// (Revoke), but not go back on what it has shown. Masks, and in active mode signatures, are bound to the keys on the list: parties that
+// were shown different lists do not get a sum.
 func (r *Registry) Update(l *List) ([]Enrolment, error) { return r.update(l, nil) }
 
 // update applies a list. A list with a digest must not be changed by any caller: the registry keeps
@@ -362,8 +358,7 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 	return out, nil
 }
 
-// later returns the text of a federation if it has later epochs than the registry knows; nil if it has
-// the same. The caller holds writing.
+// later returns the text of a federation if it has later epochs than the registry knows; nil if it has the same. The caller holds writing.
 func (r *Registry) later(f *Federation) ([]byte, error) {
 	if err := f.continues(r.Federation()); err != nil {
 		return nil, err
@@ -434,10 +429,9 @@ func (s *state) missing(l *List) error {
 	return nil
 }
 
-// Merge joins lists of one federation that several parties keep. Each may lack some parties. The
-// result has the latest epoch, the newest revocations, and every enrolment of any list that these do not
-// rule out. All signatures are verified. Two lists with different parties in one place are refused
-// (ErrHeld): the operator revokes one of them first.
+// Merge joins lists of one federation that several parties keep. Each may lack some parties. The result has the latest epoch, the newest
+// revocations, and every enrolment of any list that these do not rule out. All signatures are verified. Two lists with different parties in
+// one place are refused (ErrHeld): the operator revokes one of them first.
 func Merge(operator PublicKey, lists ...*List) (*List, error) {
 	if len(lists) == 0 {
 		return nil, fmt.Errorf("%w: no list", ErrMalformed)

@@ -14,8 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// FederationID identifies a federation, also among federations of the same name. Its text is
-// hexadecimal.
+// FederationID identifies a federation, also among federations of the same name. Its text is hexadecimal.
 type FederationID [16]byte
 
 // MarshalText writes the ID's text.
@@ -49,9 +48,8 @@ const (
 	maxName    = 64
 )
 
-// Federation describes a federation, signed by its operator. Everything else in this
-// package is bound to its hash, and so to N: only the operator decides how many clients
-// there are.
+// Federation describes a federation, signed by its operator. Everything else in this package is bound to its hash, and so to N: only the
+// operator decides how many clients there are.
 type Federation struct {
 	Name     string       `json:"name"` // 1 to 64 bytes that can be printed
 	ID       FederationID `json:"id"`
@@ -81,9 +79,8 @@ func NewFederation(operator PrivateKey, name string, n int, created time.Time, s
 	return f, nil
 }
 
-// Hash names the federation: the SHA-256 of the transcript of the domain
-// "fedsim/admission/federation/v1" with operator, name, ID, N, creation in
-// seconds since 1970, and the recovery key if there is one. The signature is over it.
+// Hash names the federation: the SHA-256 of the transcript of the domain "fedsim/admission/federation/v1" with operator, name, ID, N,
+// creation in seconds since 1970, and the recovery key if there is one. The signature is over it.
 func (f *Federation) Hash() Hash {
 	t := protocol.NewTranscript("fedsim/admission/federation/v1").
 		Bytes(f.Operator[:]).Text(f.Name).Bytes(f.ID[:]).Uint(uint64(f.Clients)).Uint(uint64(f.Created.Unix()))
@@ -101,9 +98,8 @@ func (f *Federation) signedBy(operator PrivateKey) error {
 	return nil
 }
 
-// Verify says whether the federation is that operator's. A federation cannot prove who
-// its operator is, so the operator's key must have come over a trusted channel: with the
-// invitation.
+// Verify says whether the federation is that operator's. A federation cannot prove who its operator is, so the operator's key must have
+// come over a trusted channel: with the invitation.
 func (f *Federation) Verify(operator PublicKey) error {
 	if err := f.check(); err != nil {
 		return err

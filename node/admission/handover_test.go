@@ -120,6 +120,14 @@ func TestLostOperatorsKeyIsReplaced(t *testing.T) {
 	if _, err = r.Grow(w.federation); err != nil {
 		t.Errorf("an epoch by the new key: %v", err)
 	}
+	known := w.federation
+	if _, err = r.Restore(w.handOver(r.List(), "next", "thief")); err != nil { // who has stolen the key, and comes first
+		t.Fatal(err)
+	}
+	w.federation = known // the operator's file
+	if _, err = r.Restore(w.handOver(r.List(), "recovery", "after the thief")); err != nil || r.Federation().Signer() != key(t, "after the thief").Public() {
+		t.Errorf("the recovery key takes the federation back: %v, and the operator is %s", err, r.Federation().Signer())
+	}
 	for _, used := range []string{"operator", "recovery", "next"} {
 		if _, err = w.federation.HandOver(w.operator, key(t, used), r.List(), founded); !errors.Is(err, admission.ErrIdentityUsed) {
 			t.Errorf("a key that was the operator's becomes so again: %v", err)

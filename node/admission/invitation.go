@@ -12,16 +12,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Contact is where the aggregator is, and which keys the aggregator and the server have.
-// The operator gives it to the invited person; it can be trusted as far as the channel
-// that it came over.
+// Contact is where the aggregator is, and which keys the aggregator and the server have. The operator gives it to the invited person; it
+// can be trusted as far as the channel that it came over.
 type Contact struct {
 	// Addresses are the aggregator's, in the transport's own form: 1 to 16.
 	Addresses []string `json:"addresses"`
 	// Peer is the aggregator's name in the transport's own form.
 	Peer string `json:"peer"`
-	// Aggregator and Server pin who holds these places, if that was known when
-	// the invitation was made; see Membership.Check.
+	// Aggregator and Server pin who holds these places, if that was known when the invitation was made; see Membership.Check.
 	Aggregator PublicKey `json:"aggregator,omitzero"`
 	Server     PublicKey `json:"server,omitzero"`
 }
@@ -50,9 +48,8 @@ func (c *Contact) check() error {
 	return errors.Join(errs...)
 }
 
-// Invitation goes from the operator to one person, over a private and authentic channel. It says
-// who the operator is. The first person to redeem it takes the place. It is secret until it is
-// redeemed, and not afterwards.
+// Invitation goes from the operator to one person, over a private and authentic channel. It says who the operator is. The first person to
+// redeem it takes the place. It is secret until it is redeemed, and not afterwards.
 type Invitation struct {
 	Federation Federation
 	Ticket     Ticket
@@ -68,8 +65,7 @@ type Offer struct {
 	Contact  Contact
 }
 
-// Invite makes a ticket and the invitation around it. The ticket's key is drawn
-// from src.
+// Invite makes a ticket and the invitation around it. The ticket's key is drawn from src.
 func Invite(operator PrivateKey, f *Federation, o Offer, src entropy.Source) (*Invitation, error) {
 	var seed [entropy.SeedSize]byte
 	if _, err := io.ReadFull(src.Stream("admission/ticket", 0), seed[:]); err != nil {
@@ -101,10 +97,9 @@ func (i *Invitation) check() error {
 	return nil
 }
 
-// Accept redeems the invitation for an identity. The same invitation and identity always give the
-// same membership, so it may be repeated after a crash. Once the aggregator has accepted the
-// enrolment, the party and the operator must delete the invitation. A thief of its key could claim
-// to be the invited party, to parties that never saw this enrolment.
+// Accept redeems the invitation for an identity. The same invitation and identity always give the same membership, so it may be repeated
+// after a crash. Once the aggregator has accepted the enrolment, the party and the operator must delete the invitation. A thief of its key
+// could claim to be the invited party, to parties that never saw this enrolment.
 func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
 	if err := i.check(); err != nil {
 		return nil, err
@@ -132,9 +127,8 @@ func (m *Membership) check() error {
 	return errors.Join(m.Enrolment.Verify(&m.Federation), m.Contact.check())
 }
 
-// Check says whether the party can work with a verified list. The party must have its place. Server
-// and aggregator must have the keys that the invitation names, or other keys if the operator
-// revoked these. Vacant places are accepted.
+// Check says whether the party can work with a verified list. The party must have its place. Server and aggregator must have the keys that
+// the invitation names, or other keys if the operator revoked these. Vacant places are accepted.
 func (m *Membership) Check(l *List) error {
 	if err := m.Federation.own(l.Federation.Hash(), "list"); err != nil {
 		return err
@@ -189,15 +183,12 @@ func (l *line) all() []*redemption {
 	return out
 }
 
-// Redeem records an enrolment: the first to redeem a ticket has the place until the
-// operator revokes it. Once it returns nil, that is durable. Repeating it is no error,
-// also after the ticket has expired. It is refused with ErrExpired (now is the time
-// here), ErrRedeemed, ErrHeld, ErrIdentityUsed, ErrRevoked, ErrSignature, ErrFederation
-// or ErrMalformed; the error may be sent to the redeeming party, since everything in it
-// is public.
+// Redeem records an enrolment: the first to redeem a ticket has the place until the operator revokes it. Once it returns nil, that is
+// durable. Repeating it is no error, also after the ticket has expired. It is refused with ErrExpired (now is the time here), ErrRedeemed,
+// ErrHeld, ErrIdentityUsed, ErrRevoked, ErrSignature, ErrFederation or ErrMalformed; the error may be sent to the redeeming party, since
+// everything in it is public.
 //
-// Enrolments that come while others are written are written together, in one entry of
-// a disk's time for all of them.
+// Enrolments that come while others are written are written together, in one entry of a disk's time for all of them.
 func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	if err := e.Verify(r.Federation()); err != nil {
 		return err
@@ -213,8 +204,7 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	return mine.err
 }
 
-// redeem decides on verified enrolments, in their order, and writes the accepted ones, all or none.
-// The caller holds writing.
+// redeem decides on verified enrolments, in their order, and writes the accepted ones, all or none. The caller holds writing.
 func (r *Registry) redeem(batch []*redemption) {
 	fresh := newState() // who is in once it is written
 	fresh.barred = r.barred
@@ -284,18 +274,15 @@ const clockSkew = 5 * time.Minute
 type Ticket struct {
 	Federation Hash  `json:"federation"`
 	Place      Place `json:"place"`
-	// Serial counts the tickets of the place, from 1. Revoking one revokes those
-	// before it, so a replacement has a higher one.
+	// Serial counts the tickets of the place, from 1. Revoking one revokes those before it, so a replacement has a higher one.
 	Serial    uint32    `json:"serial"`
 	Key       PublicKey `json:"key"`       // of one use
 	NotAfter  time.Time `json:"not_after"` // UTC, whole seconds
 	Signature Signature `json:"signature"` // the operator's
 }
 
-// Hash names the ticket: the SHA-256 of the transcript of the domain
-// "fedsim/admission/ticket/v1" with the federation's hash, role, client (0 for
-// other roles), serial, key, and not-after in seconds since 1970. The operator's
-// signature is over it.
+// Hash names the ticket: the SHA-256 of the transcript of the domain "fedsim/admission/ticket/v1" with the federation's hash, role, client
+// (0 for other roles), serial, key, and not-after in seconds since 1970. The operator's signature is over it.
 func (t *Ticket) Hash() Hash {
 	return Hash(t.Place.write(protocol.NewTranscript("fedsim/admission/ticket/v1").Bytes(t.Federation[:])).
 		Uint(uint64(t.Serial)).Bytes(t.Key[:]).Uint(uint64(t.NotAfter.Unix())).Sum())
@@ -329,9 +316,8 @@ func (t *Ticket) check(f *Federation) error {
 	return errors.Join(errs...)
 }
 
-// Enrolment is a redeemed ticket: the ticket's key names an identity for the place, and the
-// identity signs as well. Every holder of the operator's public key can verify it, whatever way it
-// came.
+// Enrolment is a redeemed ticket: the ticket's key names an identity for the place, and the identity signs as well. Every holder of the
+// operator's public key can verify it, whatever way it came.
 type Enrolment struct {
 	Ticket     Ticket    `json:"ticket"`
 	Identity   PublicKey `json:"identity"`
@@ -339,9 +325,8 @@ type Enrolment struct {
 	Possession Signature `json:"possession"` // by the identity
 }
 
-// Verify says whether the operator gave the place to the holder of the ticket's key, whether that
-// key named this identity, and whether the identity's private key has signed, too. A Registry or a
-// List says whether the ticket was redeemed before or revoked.
+// Verify says whether the operator gave the place to the holder of the ticket's key, whether that key named this identity, and whether the
+// identity's private key has signed, too. A Registry or a List says whether the ticket was redeemed before or revoked.
 func (e *Enrolment) Verify(f *Federation) error {
 	if err := e.Ticket.Verify(f); err != nil {
 		return err
@@ -358,8 +343,7 @@ func (e *Enrolment) Verify(f *Federation) error {
 	return nil
 }
 
-// check refuses keys of two uses: the operator's is not there in operation, and a
-// ticket's has been in other hands.
+// check refuses keys of two uses: the operator's is not there in operation, and a ticket's has been in other hands.
 func (e *Enrolment) check(f *Federation) error {
 	if f.operates(e.Identity) || e.Identity == e.Ticket.Key {
 		return fmt.Errorf("%w: %s", ErrIdentityUsed, e.Identity)
@@ -367,19 +351,27 @@ func (e *Enrolment) check(f *Federation) error {
 	return e.Identity.check()
 }
 
-// signed returns the hash that one of the two signatures is over: the SHA-256 of the transcript of
-// the domain "fedsim/admission/redemption/v1" or "fedsim/admission/possession/v1" with the ticket's
-// hash and the identity.
+// signed returns the hash that one of the two signatures is over: the SHA-256 of the transcript of the domain
+// "fedsim/admission/redemption/v1" or "fedsim/admission/possession/v1" with the ticket's hash and the identity.
 func (e *Enrolment) signed(what string) Hash {
 	ticket := e.Ticket.Hash()
 	return Hash(protocol.NewTranscript("fedsim/admission/" + what + "/v1").Bytes(ticket[:]).Bytes(e.Identity[:]).Sum())
 }
 
-// same says whether two valid enrolments mean the same: their signatures may be
-// spelt in several ways.
+// same says whether two valid enrolments mean the same: their signatures may be spelt in several ways.
 func (e *Enrolment) same(o *Enrolment) bool {
 	return e == o || e.Ticket.same(&o.Ticket) && e.Identity == o.Identity
 }
+
+// Lasting marks an error that a start again does not change, so that a supervisor does not start the process again.
+func Lasting(err error) error { return &lasting{err} }
+
+type lasting struct{ error }
+
+func (e *lasting) Unwrap() error { return e.error }
+
+// Usage reports that the call was wrong.
+func (e *lasting) Usage() bool { return true }
 
 // Reasons for a refusal. Errors wrap one of these and say whom or what it is about.
 var (
@@ -398,11 +390,10 @@ var (
 	// ErrIdentityUsed: an identity may be used for one place only.
 	ErrIdentityUsed = errors.New("admission: this key has another use in the federation already; make a new one for this place")
 	// ErrRevoked: the operator has revoked an invitation or an identity.
-	ErrRevoked = errors.New("admission: the operator has revoked this")
+	ErrRevoked = Lasting(errors.New("admission: the operator has revoked this"))
 	// ErrOutdated: the revocations are older than those already known.
 	ErrOutdated = errors.New("admission: newer revocations than these are known")
-	// ErrForgotten: something that was there before is missing although nothing revoked
-	// it.
+	// ErrForgotten: something that was there before is missing although nothing revoked it.
 	ErrForgotten = errors.New("admission: what stood before must stand until the operator revokes it")
 	// ErrPinned: a party's key differs from the key that the invitation names.
 	ErrPinned = errors.New("admission: this is not the key that the invitation names; ask the operator which one is right")

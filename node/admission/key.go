@@ -15,9 +15,8 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// PublicKey is an Ed25519 public key: a party's identity, a ticket's, or the operator's.
-// Its text is "fedsim-public-" and 58 letters and digits, with a checksum against copying
-// errors. The zero PublicKey is no key.
+// PublicKey is an Ed25519 public key: a party's identity, a ticket's, or the operator's. Its text is "fedsim-public-" and 58 letters and
+// digits, with a checksum against copying errors. The zero PublicKey is no key.
 type PublicKey [ed25519.PublicKeySize]byte
 
 const (
@@ -26,9 +25,8 @@ const (
 	checksumSize  = 4
 )
 
-// NewPublicKey checks an Ed25519 public key. It refuses two kinds of keys that crypto/ed25519 would
-// accept: a non-canonical encoding of a key, and a point of small order. For such a point,
-// signatures need no private key.
+// NewPublicKey checks an Ed25519 public key. It refuses two kinds of keys that crypto/ed25519 would accept: a non-canonical encoding of a
+// key, and a point of small order. For such a point, signatures need no private key.
 func NewPublicKey(k ed25519.PublicKey) (PublicKey, error) {
 	var p PublicKey
 	if len(k) != len(p) {
@@ -102,8 +100,7 @@ func (s *Signature) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// letters is RFC 4648's base32 in small letters, which has no 0, 1, 8 and 9 to
-// be taken for letters.
+// letters is RFC 4648's base32 in small letters, which has no 0, 1, 8 and 9 to be taken for letters.
 var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // armor writes 32 bytes behind a prefix and before a checksum of both.
@@ -135,9 +132,8 @@ func checksum(prefix string, b []byte) []byte {
 	return h[:checksumSize]
 }
 
-// PrivateKey is an Ed25519 private key that cannot be printed by accident: every verb of
-// fmt, JSON, YAML, slog and zerolog give the public half instead. Only key files and
-// invitations contain it as text. The zero PrivateKey is no key.
+// PrivateKey is an Ed25519 private key that cannot be printed by accident: every verb of fmt, JSON, YAML, slog and zerolog give the public
+// half instead. Only key files and invitations contain it as text. The zero PrivateKey is no key.
 type PrivateKey struct {
 	// A function: where a PrivateKey is an unexported field, fmt does not call its
 	// methods and looks inside, at what pointers point to as well.

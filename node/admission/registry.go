@@ -15,22 +15,19 @@ type Log interface {
 	// Append adds entries, all or none, and returns once they are durable; with none it only
 	// tries whether it could. After an error nothing more can be added.
 	Append(entries ...[]byte) error
-	// Entries calls the function with every entry, in the order in which they were added,
-	// until it returns an error.
+	// Entries calls the function with every entry, in the order in which they were added, until it returns an error.
 	Entries(func(entry []byte) error) error
 }
 
-// Registry keeps a durable record of who is in a federation. In the aggregator's registry
-// tickets are redeemed. Every other party has a registry too, which it updates with the
-// lists that the aggregator shows it, so that it cannot be shown another federation
-// later. Its methods may be called from several goroutines.
+// Registry keeps a durable record of who is in a federation. In the aggregator's registry tickets are redeemed. Every other party has a
+// registry too, which it updates with the lists that the aggregator shows it, so that it cannot be shown another federation later. Its
+// methods may be called from several goroutines.
 type Registry struct {
 	federation atomic.Pointer[Federation] // in the latest epoch that is known
 	line       line                       // of enrolments that wait to be written
 	making     sync.Mutex                 // one parses or encodes a list, for all who want it
 
-	// writing is held by a writer until the change is on disk. A reader does not take it, so that
-	// it never waits for a disk.
+	// writing is held by a writer until the change is on disk. A reader does not take it, so that it never waits for a disk.
 	writing   sync.Mutex
 	log       Log
 	reopen    func() (Log, error) // nil: a log that failed stays so
@@ -56,8 +53,7 @@ func newState() state {
 	return state{barred: newBarred(nil), places: make(map[Place]*Enrolment), identities: make(map[PublicKey]Place)}
 }
 
-// OpenRegistry reads a registry from its log, which is empty for a new one, and
-// verifies all that is in it.
+// OpenRegistry reads a registry from its log, which is empty for a new one, and verifies all that is in it.
 func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 	if err := f.Verify(f.Operator); err != nil {
 		return nil, err
@@ -156,12 +152,10 @@ func (r *Registry) replayFederation(entry []byte) error {
 	return nil
 }
 
-// Revoke applies the operator's newest revocations. It returns the enrolments that they revoked,
-// also beside an error; every connection to these parties is to be closed. Once it returns without
-// an error, that is durable. Revocations that cannot be written hold all the same, until the
-// process ends, and are written with the next entry. Repeating the same document is no error. An
-// older document is refused with ErrOutdated, and a document without an earlier entry with
-// ErrForgotten.
+// Revoke applies the operator's newest revocations. It returns the enrolments that they revoked, also beside an error; every connection to
+// these parties is to be closed. Once it returns without an error, that is durable. Revocations that cannot be written hold all the same,
+// until the process ends, and are written with the next entry. Repeating the same document is no error. An older document is refused with
+// ErrOutdated, and a document without an earlier entry with ErrForgotten.
 func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
@@ -281,9 +275,8 @@ func (s *state) list() []*Enrolment {
 // full. Enrolments that were acknowledged before are safe. No party can be enrolled meanwhile.
 var ErrUnwritten = errors.New("admission: the registry cannot be written; see to the disk")
 
-// Reopens tells the registry how to open its log again. The process then needs no restart after a
-// write that failed: the registry opens the log before each write, and when Check is called. The
-// registry closes the logs that it opens.
+// Reopens tells the registry how to open its log again. The process then needs no restart after a write that failed: the registry opens the
+// log before each write, and when Check is called. The registry closes the logs that it opens.
 func (r *Registry) Reopens(open func() (Log, error)) {
 	r.writing.Lock()
 	defer r.writing.Unlock()

@@ -71,10 +71,8 @@ func Revoke(operator PrivateKey, f *Federation, old *Revocations, entries ...Rev
 	return r, nil
 }
 
-// Hash is the SHA-256 of the transcript of the domain
-// "fedsim/admission/revocations/v1" with the federation's hash, the serial, the
-// number of entries, and of each role, client, serial and identity (empty: none).
-// The signature is over it.
+// Hash is the SHA-256 of the transcript of the domain "fedsim/admission/revocations/v1" with the federation's hash, the serial, the number
+// of entries, and of each role, client, serial and identity (empty: none). The signature is over it.
 func (r *Revocations) Hash() Hash {
 	t := protocol.NewTranscript("fedsim/admission/revocations/v1").Bytes(r.Federation[:]).Uint(r.Serial).Uint(uint64(len(r.Entries)))
 	for _, e := range r.Entries {
@@ -88,8 +86,7 @@ func (r *Revocations) Hash() Hash {
 	return t.Sum()
 }
 
-// Verify says whether the operator signed the document. It cannot detect that there is a
-// newer one: see Follows.
+// Verify says whether the operator signed the document. It cannot detect that there is a newer one: see Follows.
 func (r *Revocations) Verify(f *Federation) error {
 	if r == nil {
 		return nil

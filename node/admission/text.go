@@ -12,8 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
-// The kinds of documents. A text is a JSON object of one key, the kind, and the
-// document is its value.
+// The kinds of documents. A text is a JSON object of one key, the kind, and the document is its value.
 const (
 	kindKey         = "fedsim-key-v1"
 	kindFederation  = "fedsim-federation-v1"
@@ -51,9 +50,8 @@ func (i *Invitation) Encode() ([]byte, error) {
 	return encode(kindInvitation, &invitationText{i.Federation, i.Ticket, revealed{i.Key}, i.Contact})
 }
 
-// ParseInvitation reads an invitation and verifies that the operator named in it made it.
-// That this is the right operator follows only from the channel over which the invitation
-// came.
+// ParseInvitation reads an invitation and verifies that the operator named in it made it. That this is the right operator follows only from
+// the channel over which the invitation came.
 func ParseInvitation(text []byte) (*Invitation, error) {
 	t := new(invitationText)
 	if err := decode(kindInvitation, text, t); err != nil {
@@ -75,8 +73,7 @@ func ParseMembership(text []byte) (*Membership, error) {
 	return sound(m, m.check())
 }
 
-// Encode writes the enrolment as ParseEnrolment reads it, in at most
-// MaxEnrolmentSize bytes.
+// Encode writes the enrolment as ParseEnrolment reads it, in at most MaxEnrolmentSize bytes.
 func (e *Enrolment) Encode() ([]byte, error) { return encode(kindEnrolment, e) }
 
 // ParseEnrolment reads an enrolment. It must be verified before it is used.
@@ -121,9 +118,8 @@ func encode(kind string, doc any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// decode reads the canonical text of a document: except for white space, it refuses every text that
-// encode would write in another way. So two readers cannot understand a text differently. JSON
-// alone does not promise that (a key twice, keys in other letter case).
+// decode reads the canonical text of a document: except for white space, it refuses every text that encode would write in another way. So
+// two readers cannot understand a text differently. JSON alone does not promise that (a key twice, keys in other letter case).
 func decode(kind string, text []byte, doc any) error {
 	found, body, err := open(text)
 	if err != nil {
@@ -202,8 +198,7 @@ type keyText struct {
 	Private revealed  `json:"private"`
 }
 
-// WriteKey writes a private key to a new file that only its owner can read. It never
-// overwrites: a lost key is a lost place.
+// WriteKey writes a private key to a new file that only its owner can read. It never overwrites: a lost key is a lost place.
 func WriteKey(path string, k PrivateKey) error {
 	text, err := encode(kindKey, &keyText{k.Public(), revealed{k}})
 	if err != nil {
@@ -228,8 +223,7 @@ func ReadKey(path string) (PrivateKey, error) {
 	return t.Private.PrivateKey, nil
 }
 
-// WriteInvitation writes an invitation to a new file that only its owner can read. It
-// does not overwrite.
+// WriteInvitation writes an invitation to a new file that only its owner can read. It does not overwrite.
 func WriteInvitation(path string, i *Invitation) error {
 	text, err := i.Encode()
 	if err != nil {
@@ -238,8 +232,7 @@ func WriteInvitation(path string, i *Invitation) error {
 	return writeSecret(path, text)
 }
 
-// ReadInvitation reads an invitation. It refuses a file that others can read
-// (ErrExposed).
+// ReadInvitation reads an invitation. It refuses a file that others can read (ErrExposed).
 func ReadInvitation(path string) (*Invitation, error) {
 	text, err := readAll(path, true)
 	if err != nil {
@@ -274,8 +267,7 @@ func indent(text []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// readAll reads a plain file, a secret one only if the group and others have no
-// access to it, or as root hands it over (handedOver).
+// readAll reads a plain file, a secret one only if the group and others have no access to it, or as root hands it over (handedOver).
 func readAll(path string, secret bool) ([]byte, error) {
 	// Asked before it is opened, since opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err != nil {

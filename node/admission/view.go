@@ -25,8 +25,7 @@ func newView(version uint64, l *List) *view {
 	return &view{version: version, list: l, tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) })}
 }
 
-// Lookup says which place an identity has now; false for an identity that is not
-// enrolled. A connection gater uses it.
+// Lookup says which place an identity has now; false for an identity that is not enrolled. A connection gater uses it.
 func (r *Registry) Lookup(identity PublicKey) (Place, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -73,9 +72,8 @@ func (r *Registry) List() *List {
 	return r.listing()
 }
 
-// Current returns the present enrolment list, which is shared and must not be changed, and the
-// digest of its text. If the list was taken over (Take), the digest is of the text that was
-// received.
+// Current returns the present enrolment list, which is shared and must not be changed, and the digest of its text. If the list was taken
+// over (Take), the digest is of the text that was received.
 func (r *Registry) Current() (*List, Hash, error) {
 	v, err := r.viewed(func(v *view) bool { return v.digest != Hash{} })
 	if err != nil {
@@ -172,9 +170,8 @@ func (r *Registry) listing() *List {
 	return l
 }
 
-// Place is a place in the federation, as protocol.Party writes it: the server,
-// the aggregator, or the client of a number from 0 to N-1. Its text is
-// "server", "aggregator" or "client 7".
+// Place is a place in the federation, as protocol.Party writes it: the server, the aggregator, or the client of a number from 0 to N-1. Its
+// text is "server", "aggregator" or "client 7".
 type Place protocol.Party
 
 // ServerPlace and AggregatorPlace are the two places that exist once.

@@ -48,7 +48,7 @@ const (
 	handoverFile    = "handover.json"
 )
 
-func (c *inviteCmd) Run(s streams) error {
+func (c *inviteCmd) Run(s *streams) error {
 	var offer admission.Offer
 	if err := c.exclusive(); err != nil {
 		return err
@@ -166,9 +166,8 @@ type invited struct {
 	File    string    `json:"file"`
 }
 
-// invite writes the invitations and then tickets.json: a ticket that the aggregator
-// knows of always has its invitation.
-func (o *operator) invite(c *inviteCmd, offer admission.Offer, s streams) error {
+// invite writes the invitations and then tickets.json: a ticket that the aggregator knows of always has its invitation.
+func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error {
 	places, err := parsePlaces("--place", c.Place)
 	if err != nil {
 		return err
@@ -243,7 +242,7 @@ func (o *operator) keep(dir string) error {
 }
 
 // revoke writes revocations.json.
-func (o *operator) revoke(c *inviteCmd, s streams) error {
+func (o *operator) revoke(c *inviteCmd, s *streams) error {
 	if len(c.Place) > 0 {
 		return cli.Misusef("--revoke and --place do not go together; invite with a second call")
 	}
@@ -292,7 +291,7 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 }
 
 // handOver makes another key the operator's. The list is written first: a federation that was handed over is of no use without it.
-func (o *operator) handOver(c *inviteCmd, s streams) error {
+func (o *operator) handOver(c *inviteCmd, s *streams) error {
 	next, err := admission.ReadKey(c.HandOver)
 	if err != nil {
 		return err
@@ -301,7 +300,7 @@ func (o *operator) handOver(c *inviteCmd, s streams) error {
 	if err != nil {
 		return err
 	}
-	if o.revocations != nil {
+	if o.revocations != nil && o.revocations.Follows(list.Revocations) == nil { // else a thief of the key has revoked since
 		list.Revocations = o.revocations
 	}
 	if list, err = o.federation.HandOver(o.key, next, list, time.Now()); err != nil {
@@ -316,6 +315,7 @@ func (o *operator) handOver(c *inviteCmd, s streams) error {
 	if err != nil {
 		return err
 	}
+	o.revocations = list.Revocations
 	for i := range o.tickets { // the invitations stay
 		o.tickets[i].Resign(next)
 	}
@@ -344,7 +344,7 @@ type keygenCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *keygenCmd) Run(s streams) error {
+func (c *keygenCmd) Run(s *streams) error {
 	key, err := admission.GenerateKey(entropy.System())
 	if err != nil {
 		return err
@@ -395,7 +395,7 @@ func parsePlaces(flag string, texts []string) ([]admission.Place, error) {
 
 // grow signs another epoch of the federation, and invites to the places that are new. The federation
 // is written before the invitations: what is invited to is always there.
-func (o *operator) grow(c *inviteCmd, offer admission.Offer, s streams) error {
+func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
 	places, err := parsePlaces("--remove", c.Remove)
 	if err != nil {
 		return err
