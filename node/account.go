@@ -67,8 +67,7 @@ func (j *Job) account(durable *store.Ledger, costs *dp.Cache, now time.Time) (cl
 	return combinedLedger{total, session}, nil
 }
 
-// combinedLedger is the ledger of all sessions and the ledger of the present session. Each has a
-// budget of its own.
+// combinedLedger is the ledger of all sessions and the ledger of the present session. Each has a budget of its own.
 type combinedLedger struct{ total, session client.Ledger }
 
 // Charge implements client.Ledger. What the first takes and the second refuses is counted
@@ -277,8 +276,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	return nil
 }
 
-// finisher is a trainer whose owner hears if the final model is of no use to it:
-// nothing more will be sent that could end the session here.
+// finisher is a trainer whose owner hears if the final model is of no use to it: nothing more will be sent that could end the session here.
 type finisher struct {
 	client.Trainer
 	failed  chan<- error

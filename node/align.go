@@ -42,10 +42,9 @@ func (c *AlignConfig) role() align.Config {
 	return align.Config{Federation: align.Federation(c.Membership.Federation.Hash()), Seat: seat, Identity: c.Identity.Ed25519(), Entropy: c.Entropy}
 }
 
-// AlignParty takes part in an alignment with a list of distinct ids, made up to count with padding.
-// keep has to keep the rows durably: they are not sent again. It is called once more if another
-// party is started again meanwhile. AlignParty returns when the server has said that all parties
-// keep theirs, or when the context ends.
+// AlignParty takes part in an alignment with a list of distinct ids, made up to count with padding. keep has to keep the rows durably: they
+// are not sent again. It is called once more if another party is started again meanwhile. AlignParty returns when the server has said that
+// all parties keep theirs, or when the context ends.
 func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, keep func(*align.Rows) error) error {
 	party, err := align.NewParty(cfg.role(), ids, count)
 	if err != nil {
@@ -72,9 +71,8 @@ func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, k
 	return m.run(ctx)
 }
 
-// AlignServer leads an alignment. keep has to keep the union durably, and then the server's word
-// that the alignment has ended. earlier is that word if an earlier start has kept it; it may be
-// nil.
+// AlignServer leads an alignment. keep has to keep the union durably, and then the server's word that the alignment has ended. earlier is
+// that word if an earlier start has kept it; it may be nil.
 func AlignServer(ctx context.Context, cfg AlignConfig, earlier *align.Ended, keep func(*align.Union, *align.Ended) error) error {
 	server, err := align.NewCollector(cfg.role())
 	if err != nil {
@@ -234,8 +232,7 @@ func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	return out, err
 }
 
-// identitiesOf returns the identities of the seats of an alignment, on a list; an error if a place
-// is vacant.
+// identitiesOf returns the identities of the seats of an alignment, on a list; an error if a place is vacant.
 func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
 	server, ok := l.Holder(admission.ServerPlace)
 	if !ok {

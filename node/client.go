@@ -97,6 +97,7 @@ type Client struct {
 	cfg    ClientConfig
 	conn   *peer.Conn
 	life   [16]byte
+	met    session.Met
 	now    func() time.Time // the machine's clock
 	clocks clocks           // at the latest registration
 	part   *participation   // the session that it takes part in; nil before the first
@@ -228,6 +229,9 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	}
 	if err = c.compareHead(w.Head); err != nil {
 		return peer.Fatal(err)
+	}
+	if len(c.cfg.Relays) == 0 { // relays have lives of their own
+		c.met.Meet(w.Life, &c.cfg.Log)
 	}
 	c.compareClocks(w.At)
 	c.cfg.Log.Info().Msg("registered")

@@ -15,10 +15,9 @@ import (
 	"github.com/fedsim/fedsim/node/session"
 )
 
-// Enrol redeems an invitation for an identity with the aggregator that it names, over a
-// connection on which the party is known by the ticket's key. It dials until the
-// aggregator answers or the context ends. A refusal wraps ErrRefused. Doing it again
-// with the same identity is no error, so it may be repeated after a crash.
+// Enrol redeems an invitation for an identity with the aggregator that it names, over a connection on which the party is known by the
+// ticket's key. It dials until the aggregator answers or the context ends. A refusal wraps ErrRefused. Doing it again with the same
+// identity is no error, so it may be repeated after a crash.
 func Enrol(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger) (*admission.Membership, error) {
 	return enrolOver(ctx, i, identity, log)
 }
@@ -113,9 +112,8 @@ func warnApart(log *zerolog.Logger, o session.Observer, now, other time.Time) {
 	}
 }
 
-// revoke applies the operator's newest revocations, which the aggregator could withhold.
-// If they are new, this peer registers again: it does not accept a list with that
-// party, and so takes no part in a sum with it. A peer that is itself revoked fails with
+// revoke applies the operator's newest revocations, which the aggregator could withhold. If they are new, this peer registers again: it
+// does not accept a list with that party, and so takes no part in a sum with it. A peer that is itself revoked fails with
 // admission.ErrRevoked.
 func revoke(c *peer.Conn, log *zerolog.Logger, own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
 	known := r.Revocations()

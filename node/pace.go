@@ -15,9 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Pacing are the times after an announcement at which answers leave. They depend on the
-// device and the experiment, so that all clients of a process can share one. The zero value is
-// ready.
+// Pacing are the times after an announcement at which answers leave. They depend on the device and the experiment, so that all clients of a
+// process can share one. The zero value is ready.
 type Pacing struct {
 	mu      sync.Mutex
 	offsets map[phaseOf]time.Duration
@@ -34,15 +33,14 @@ type phaseOf struct {
 // Otherwise the time would tell the aggregator, and all who see the line, how many ratings there
 // are, or whether a secret coin put the client into a batch: training takes longer with more.
 //
-// The time is the same for every record and coin. The client measures it in the first round of a
-// phase: four times the least time that the device takes for a made-up record as large as the experiment
-// allows, in every batch. It is rounded up to a power of two of milliseconds. A time that is long
-// beside the stage's limit is measured again in later rounds, and only falls. When it is measured, and what comes of it, follows from public
-// numbers and from made-up records alone, so that it tells no more of a client's record than a single trial would. A computation that
-// takes longer all the same, since the device does something else, leaves at a multiple of the
-// time. The time of the owner's program may depend on the ratings in any way. After three quarters of the fixed time its
-// answer is dropped, and zeros with noise leave at the fixed time. Later answers of a round need no hold: they are computed from values that are dense by
-// then, so that they take as long for every record.
+// The time is the same for every record and coin. The client measures it in the first round of a phase: four times the least time that the
+// device takes for a made-up record as large as the experiment allows, in every batch. It is rounded up to a power of two of milliseconds.
+// A time that is long beside the stage's limit is measured again in later rounds, and only falls. When it is measured, and what comes of
+// it, follows from public numbers and from made-up records alone, so that it tells no more of a client's record than a single trial would.
+// A computation that takes longer all the same, since the device does something else, leaves at a multiple of the time. The time of the
+// owner's program may depend on the ratings in any way. After three quarters of the fixed time its answer is dropped, and zeros with noise
+// leave at the fixed time. Later answers of a round need no hold: they are computed from values that are dense by then, so that they take
+// as long for every record.
 type pace struct {
 	*Pacing
 	experiment protocol.Hash

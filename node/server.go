@@ -83,6 +83,7 @@ type Server struct {
 	draining atomic.Bool     // no round is opened any more
 	ended    chan struct{}
 	failed   chan error
+	met      session.Met
 }
 
 // NewServer makes a server, at the start of a session or at the checkpoint of it, if
@@ -218,6 +219,7 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	if err != nil {
 		return err
 	}
+	s.met.Meet(w.Life, &s.cfg.Log)
 	warnApart(&s.cfg.Log, s.cfg.Observer, s.driver.Now(), w.At)
 	if err = s.compare(w.Latest); err != nil {
 		return err
@@ -278,13 +280,13 @@ func (s *Server) compare(known []session.Latest) error {
 			if there, err := s.cfg.Knows(name); err != nil {
 				return peer.Fatal(err)
 			} else if !there {
-				return peer.Fatal(&restored{fmt.Errorf("node: %w: this server has signed the session %s, which --state does not know. Clients were charged for it, and each total of ε here would be too small. "+
-					"Put the newest copy of the state back. If there is none, have the operator revoke this server and invite it again, with an empty --state", ErrRestored, name)})
+				return peer.Fatal(admission.Lasting(fmt.Errorf("node: %w: this server has signed the session %s, which --state does not know. Clients were charged for it, and each total of ε here would be too small. "+
+					"Put the newest copy of the state back. If there is none, have the operator revoke this server and invite it again, with an empty --state", ErrRestored, name)))
 			}
 		case s.begun || s.finished: // it has been compared before, or the end is all that is left
 		case latest.Ended:
-			return peer.Fatal(&restored{fmt.Errorf("node: %w: the session %s has ended for the aggregator or a client, and ends after round %d here. Put the newest copy of the state back, or end the session with --abandon: then the next one begins, and the model of this one is lost here",
-				ErrRestored, name, mine)})
+			return peer.Fatal(admission.Lasting(fmt.Errorf("node: %w: the session %s has ended for the aggregator or a client, and ends after round %d here. Put the newest copy of the state back, or end the session with --abandon: then the next one begins, and the model of this one is lost here",
+				ErrRestored, name, mine)))
 		case latest.Round > max(mine, s.skipped):
 			s.skipped = latest.Round
 			s.cfg.Log.Warn().Uint64("known", mine).Uint64("opened", latest.Round).
@@ -293,13 +295,6 @@ func (s *Server) compare(known []session.Latest) error {
 	}
 	return nil
 }
-
-type restored struct{ error }
-
-func (e *restored) Unwrap() error { return e.error }
-
-// Usage reports that the call was wrong, so that a supervisor does not start the process again.
-func (e *restored) Usage() bool { return true }
 
 // over says whether the session has ended here.
 func (s *Server) over() bool {

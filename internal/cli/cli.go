@@ -57,6 +57,8 @@ type Program struct {
 	Keys func(err error) []string
 	// Interrupt makes the reported error of an ended context from the error that the end caused.
 	Interrupt func(error) error
+	// Ended, if set, reports an error in place of a line of text; false if it does not.
+	Ended func(err error, code int) bool
 	// Bind returns the arguments of the methods Run of commands. It is called when the arguments
 	// are parsed.
 	Bind func() (any, error)
@@ -302,6 +304,9 @@ func (p Program) report(w io.Writer, err error, asJSON bool) int {
 		code, err = Interrupted, p.Interrupt(err)
 	case IsMisuse(err):
 		code = Misuse
+	}
+	if p.Ended != nil && p.Ended(err, code) {
+		return code
 	}
 	if asJSON {
 		var keys []string

@@ -140,6 +140,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	}
 	a.loadEnd()
 	a.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
+	a.host.SetStreamHandler(peer.ClockID, func(s network.Stream) { peer.TellTime(s, a.now()) })
 	a.host.SetStreamHandler(peer.EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
 	a.host.SetStreamHandler(peer.AlignID, func(s network.Stream) { a.handle(s, a.align) })
 	a.host.SetStreamHandler(peer.RelayID, func(s network.Stream) { a.handle(s, a.serveRelay) })

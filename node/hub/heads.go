@@ -27,9 +27,8 @@ func openHeads(state string) (*store.Heads, error) {
 	return store.OpenHeads(filepath.Join(state, headsFile))
 }
 
-// compare takes the head with which a client registers, and returns the head that the client is to
-// be shown; nil: none. stale says that the client lacks charges that it has signed for, so that it
-// will end.
+// compare takes the head with which a client registers, and returns the head that the client is to be shown; nil: none. stale says that the
+// client lacks charges that it has signed for, so that it will end.
 func (a *Aggregator) compare(owner admission.PublicKey, text []byte) (show []byte, stale bool, err error) {
 	head, err := store.ParseHead(text)
 	if err == nil {
@@ -116,8 +115,7 @@ type exclusions struct {
 	unkept error // why the file lacks some of them; nil: it does not
 }
 
-// exclusion is a client that lied. Its key is excluded: another client that takes the place later
-// has not lied.
+// exclusion is a client that lied. Its key is excluded: another client that takes the place later has not lied.
 type exclusion struct {
 	Client protocol.ClientID   `json:"client"`
 	Key    admission.PublicKey `json:"key"`
@@ -175,10 +173,9 @@ func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []
 	}
 }
 
-// Check returns an error if the aggregator cannot keep something that it must know after a restart:
-// its registry, or the clients that its session has excluded. It first tries again to keep that. It
-// also returns an error if the session cannot continue, because too many clients decline it. nil:
-// all is well.
+// Check returns an error if the aggregator cannot keep something that it must know after a restart: its registry, or the clients that its
+// session has excluded. It first tries again to keep that. It also returns an error if the session cannot continue, because too many
+// clients decline it. nil: all is well.
 func (a *Aggregator) Check() error {
 	a.mu.Lock()
 	s := a.session

@@ -27,8 +27,7 @@ type StageTime struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Complaints counts a client's complaints about shares that were dealt to it, and other clients'
-// complaints about shares that it dealt.
+// Complaints counts a client's complaints about shares that were dealt to it, and other clients' complaints about shares that it dealt.
 type Complaints struct {
 	Party   string `json:"party"`
 	By      int    `json:"by"`      // of others, how often
@@ -39,8 +38,7 @@ type Complaints struct {
 // Absence is a client that was missing, or is out.
 type Absence struct {
 	Party string `json:"party"`
-	// Late counts the stages that it did not answer in time, the latest of which was
-	// Stage of Round.
+	// Late counts the stages that it did not answer in time, the latest of which was Stage of Round.
 	Late  int    `json:"late"`
 	Stage string `json:"stage,omitempty"`
 	Round uint64 `json:"round"`

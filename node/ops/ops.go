@@ -6,10 +6,9 @@
 //	/status    what it is doing, as JSON
 //	/          the same as a page, for a browser
 //
-// Nothing that it shows is secret, and nothing can be changed through it. But who takes
-// part, and when, is private, so it listens on loopback addresses only, and answers only
-// requests whose host is such an address or localhost. A probe of another machine has the first three paths at an address of
-// its own, without the name of a party or a reason.
+// Nothing that it shows is secret, and nothing can be changed through it. But who takes part, and when, is private, so it listens on
+// loopback addresses only, and answers only requests whose host is such an address or localhost. A probe of another machine has the first
+// three paths at an address of its own, without the name of a party or a reason.
 package ops
 
 import (
@@ -64,15 +63,13 @@ type Status struct {
 	Missing  []string `json:"missing,omitempty"`
 	// Last is the latest event that a role has reported.
 	Last *Event `json:"last_event,omitempty"`
-	// Rounds are the latest ones of the session, and Absent the clients that were late in it or
-	// are out. Both are of an aggregator.
+	// Rounds are the latest ones of the session, and Absent the clients that were late in it or are out. Both are of an aggregator.
 	Rounds []Round   `json:"rounds,omitempty"`
 	Absent []Absence `json:"absent,omitempty"`
 	// Complaints lists who complains in the session about whose shares. An aggregator lists all
 	// complaints that it hears of, a client its own.
 	Complaints []Complaints `json:"complaints,omitempty"`
-	// Accounts are of the clients of the process, the first of them if there are many: what
-	// each has consented to, and spent.
+	// Accounts are of the clients of the process, the first of them if there are many: what each has consented to, and spent.
 	Accounts []store.Account `json:"accounts,omitempty"`
 	// AccountsLeftOut counts the clients of the process whose accounts are not shown.
 	AccountsLeftOut int `json:"accounts_left_out,omitempty"`
@@ -87,8 +84,7 @@ type Event struct {
 	Error string    `json:"error,omitempty"`
 }
 
-// Monitor collects what is shown. It is a node.Observer; several roles of one kind may
-// share it.
+// Monitor collects what is shown. It is a node.Observer; several roles of one kind may share it.
 type Monitor struct {
 	now     func() time.Time
 	metrics *metrics
@@ -107,8 +103,7 @@ type Monitor struct {
 // maxAccounts limits the accounts that are shown: an owner cannot read a page of more.
 const maxAccounts = 20
 
-// Own shows the account of a client until forget is called. Each view of the page or the status
-// calls account.
+// Own shows the account of a client until forget is called. Each view of the page or the status calls account.
 func (m *Monitor) Own(account func() (*store.Account, error)) (forget func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -106,8 +106,7 @@ type listener interface {
 // ErrInUse says that another process listens at an address.
 var ErrInUse = errors.New("another process listens there")
 
-// free refuses addresses at which another process listens. libp2p would share a port with it, and each would get some of the
-// connections.
+// free refuses addresses at which another process listens. libp2p would share a port with it, and each would get some of the connections.
 func free(listen []string) error {
 	for _, s := range listen {
 		a, err := ParseAddress(s)

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +23,8 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// Conn is the network's side of a client, a relay or the server. It holds a connection to the
-// aggregator, or to one of several relays. When the connection breaks, Conn opens it again, to the
-// next relay.
+// Conn is the network's side of a client, a relay or the server. It holds a connection to the aggregator, or to one of several relays. When
+// the connection breaks, Conn opens it again, to the next relay.
 type Conn struct {
 	identity   admission.PrivateKey
 	host       host.Host     // as long as it keeps the connection
@@ -70,15 +70,14 @@ func (l *Conn) StartAt(place int) {
 	l.aggregator = l.all[l.at]
 }
 
-// Keep holds the connection: serve has it for as long as it lasts. It returns when
-// serve returns ErrEnd, or the context ends.
+// Keep holds the connection: serve has it for as long as it lasts. It returns when serve returns ErrEnd, or the context ends.
 func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
 	if err := l.open(); err != nil {
 		return err
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
 	var err error
-	pause := redialMin
+	pause, others := redialMin, 0
 	for {
 		began := time.Now()
 		err = l.once(ctx, serve)
@@ -89,6 +88,12 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 			return nil
 		case IsFatal(err):
 			return err
+		case !otherVersion(err):
+			others = 0
+		default:
+			if others++; others == mostOthers {
+				return Fatal(admission.Lasting(fmt.Errorf("%w%s", err, l.reason(err))))
+			}
 		}
 		if time.Since(began) > time.Minute {
 			pause = redialMin // it had held
@@ -128,20 +133,40 @@ func (l *Conn) open() (err error) {
 	return err
 }
 
-// Try dials the first contact once, and says nothing over the connection. Its error says why there is none.
-func (l *Conn) Try(ctx context.Context) error {
-	if err := l.open(); err != nil {
-		return err
+// Try dials the first contact once, says nothing over the connection, and returns the time at the other end in whole minutes; zero: it does
+// not tell. Its error says why there is no connection.
+func (l *Conn) Try(ctx context.Context) (at time.Time, err error) {
+	if err = l.open(); err != nil {
+		return at, err
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
-	if err := l.once(ctx, func(context.Context, network.Stream) error { return nil }); err != nil {
-		return fmt.Errorf("%w%s", err, l.reason(err))
+	err = l.once(ctx, func(ctx context.Context, _ network.Stream) error {
+		s, err := l.host.NewStream(ctx, l.aggregator.ID, ClockID)
+		if err != nil {
+			return nil
+		}
+		Within(s, RegisterTimeout)
+		var minutes int64
+		if binary.Read(s, binary.BigEndian, &minutes) == nil {
+			at = time.Unix(60*minutes, 0)
+		}
+		return s.Close()
+	})
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, l.reason(err))
 	}
-	return nil
+	return at, err
 }
 
-// jitter draws from half of a pause to one and a half, so that the clients of a lost aggregator do
-// not all come back at once.
+// TellTime answers a stream of ClockID.
+func TellTime(s network.Stream, now time.Time) {
+	Within(s, RegisterTimeout)
+	if binary.Write(s, binary.BigEndian, now.Unix()/60) == nil {
+		_ = s.Close() // the reader has it or asks again
+	}
+}
+
+// jitter draws from half of a pause to one and a half, so that the clients of a lost aggregator do not all come back at once.
 func jitter(pause time.Duration) (time.Duration, error) {
 	n, err := entropy.Uniform(entropy.System().Stream("node/redial", 0), uint64(pause))
 	return pause/2 + time.Duration(n), err
@@ -191,8 +216,7 @@ func (l *Conn) on(s network.Stream) {
 	l.stream = s
 }
 
-// Cut breaks the stream; another is opened then. After Cut returns, nothing leaves on the old
-// stream.
+// Cut breaks the stream; another is opened then. After Cut returns, nothing leaves on the old stream.
 func (l *Conn) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,7 +292,7 @@ func (l *Conn) reason(err error) string {
 		return ": the clock of this machine or of the aggregator is wrong by an hour or more, which QUIC does not bear. Set both clocks by NTP, or dial the aggregator over TCP"
 	case errors.Is(err, swarm.ErrNoGoodAddresses):
 		return ": the name in its address leads nowhere: this machine's DNS does not know it, or the address is wrong (--aggregator gives another)"
-	case err != nil && strings.Contains(err.Error(), "protocols not supported"): // libp2p hands on the text alone
+	case otherVersion(err):
 		return fmt.Sprintf(": it answers and does not speak %s: it runs another version of this program; take the same one", l.protocol)
 	case errors.Is(err, errTurnedAway):
 		return l.unknown()
@@ -282,6 +306,15 @@ func (l *Conn) reason(err error) string {
 		return ": nothing answers in time at its address: a firewall, a wrong address, or an aggregator without file descriptors (see its log)"
 	}
 	return ""
+}
+
+// mostOthers is the number of dials in a row that a peer of another version lets a party make. They take about half a minute. A peer that
+// has just begun to listen, or is stopping, speaks no protocol for a moment.
+const mostOthers = 8
+
+// otherVersion reports whether a peer speaks other protocols. libp2p hands on the text alone.
+func otherVersion(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "protocols not supported")
 }
 
 // wrongClock reports whether a certificate of QUIC is not valid by this machine's clock. libp2p hands on the text alone.

@@ -15,17 +15,14 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// connLimiter is a resource manager that shares the room for unauthenticated connections among the
-// addresses they come from. libp2p's own refuses newcomers when the room is used up, so strangers
-// at two addresses who dial and stay silent would keep all peers out.
+// connLimiter is a resource manager that shares the room for unauthenticated connections among the addresses they come from. libp2p's own
+// refuses newcomers when the room is used up, so strangers at two addresses who dial and stay silent would keep all peers out.
 //
-// Over TCP the address with the most unauthenticated connections loses its oldest one to a
-// newcomer. So a peer at any other address gets in. A peer behind the same address as strangers
-// must end its handshake before the strangers who arrive in the meantime fill the room.
+// Over TCP the address with the most unauthenticated connections loses its oldest one to a newcomer. So a peer at any other address gets
+// in. A peer behind the same address as strangers must end its handshake before the strangers who arrive in the meantime fill the room.
 //
-// A QUIC connection cannot be closed from here before its handshake is over. So a newcomer
-// is refused if its address already has as many as are left for all: strangers
-// at k addresses leave one place in k+1.
+// A QUIC connection cannot be closed from here before its handshake is over. So a newcomer is refused if its address already has as many as
+// are left for all: strangers at k addresses leave one place in k+1.
 type connLimiter struct {
 	network.ResourceManager
 	room room
@@ -97,8 +94,7 @@ func overTCP(a multiaddr.Multiaddr) bool {
 	return err == nil
 }
 
-// sourceOf returns the address that a connection counts for, as in room.addresses. All connections
-// without an IP address count together.
+// sourceOf returns the address that a connection counts for, as in room.addresses. All connections without an IP address count together.
 func sourceOf(a multiaddr.Multiaddr) netip.Prefix {
 	ip, err := manet.ToIP(a)
 	if err != nil {
@@ -173,8 +169,7 @@ func (d *connLimiter) makeRoom(p *pendingConn) error {
 	return nil
 }
 
-// heaviest is the source with the most unauthenticated TCP connections. There are at most as
-// many sources as connections, some thousands.
+// heaviest is the source with the most unauthenticated TCP connections. There are at most as many sources as connections, some thousands.
 func (d *connLimiter) heaviest() (most *source) {
 	for _, s := range d.sources {
 		if most == nil || s.streams.Len() > most.streams.Len() {
@@ -222,8 +217,7 @@ func (p *pendingConn) leave() {
 	p.ConnManagementScope.Done()
 }
 
-// SetPeer implements network.ConnManagementScope: the transport has proved who the peer is
-// and, over TCP, the gate has let it pass.
+// SetPeer implements network.ConnManagementScope: the transport has proved who the peer is and, over TCP, the gate has let it pass.
 func (p *pendingConn) SetPeer(id peer.ID) error {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()

@@ -22,9 +22,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// NewHub makes the host that every other peer dials. The defaults of libp2p are for a node among
-// many equals. They break a hub that the whole federation dials; each setting here replaces one of
-// them.
+// NewHub makes the host that every other peer dials. The defaults of libp2p are for a node among many equals. They break a hub that the
+// whole federation dials; each setting here replaces one of them.
 func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *AllowList, over ...libp2p.Option) (host.Host, error) {
 	if len(over) == 0 {
 		if err := free(listen); err != nil {
@@ -81,9 +80,8 @@ const (
 	peerMemory  = 8 << 20 // bytes of windows of streams, which stop growing at half of it
 )
 
-// limiter bounds connections, streams and memory. By default the number of inbound
-// connections goes by the machine's memory, and few may shake hands at a time, which
-// cuts off most of a federation that dials at once.
+// limiter bounds connections, streams and memory. By default the number of inbound connections goes by the machine's memory, and few may
+// shake hands at a time, which cuts off most of a federation that dials at once.
 func (r room) limiter() rcmgr.Limiter {
 	conns := func(n int, memory int64) rcmgr.ResourceLimits {
 		streams := rcmgr.LimitVal(n * peerStreams)
@@ -99,15 +97,13 @@ func (r room) limiter() rcmgr.Limiter {
 	}.Build(rcmgr.DefaultLimits.AutoScale()))
 }
 
-// addresses bounds the connections of one address. By default there are 8: a
-// federation behind one NAT would not get in.
+// addresses bounds the connections of one address. By default there are 8: a federation behind one NAT would not get in.
 func (r room) addresses() rcmgr.Option {
 	return rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{{PrefixLength: sourceBits4, ConnCount: r.address}},
 		[]rcmgr.ConnLimitPerSubnet{{PrefixLength: sourceBits6, ConnCount: r.address}})
 }
 
-// arrivals bounds how fast connections come from one address. By default it is one in
-// five seconds after a burst of 16.
+// arrivals bounds how fast connections come from one address. By default it is one in five seconds after a burst of 16.
 func (r room) arrivals() rcmgr.Option {
 	often := rate.Limit{RPS: float64(r.address) / 10, Burst: r.address}
 	return rcmgr.WithConnRateLimiters(&rate.Limiter{
@@ -127,8 +123,7 @@ func (r room) trim() (*connectionmanager.BasicConnMgr, error) {
 	return connectionmanager.NewConnManager(r.address, r.all, connectionmanager.WithGracePeriod(time.Minute))
 }
 
-// newPeerHost makes the host of a client, a relay or the server. It dials one of a few peers,
-// listens nowhere, and accepts no connection.
+// newPeerHost makes the host of a client, a relay or the server. It dials one of a few peers, listens nowhere, and accepts no connection.
 func newPeerHost(identity ed25519.PrivateKey, peers []peer.ID, over ...libp2p.Option) (host.Host, error) {
 	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 64 << 20}
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(

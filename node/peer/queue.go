@@ -131,8 +131,7 @@ func (q *Queue) next() *piece {
 	return p
 }
 
-// Rewind puts back what was written last: the stream has broken, and it may not have
-// arrived.
+// Rewind puts back what was written last: the stream has broken, and it may not have arrived.
 func (q *Queue) Rewind() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

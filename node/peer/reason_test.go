@@ -89,18 +89,28 @@ func TestTryingAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}
+	want := time.Time{} // it does not tell
 	try := func() error {
 		l := &Conn{protocol: ProtocolID, over: []libp2p.Option{over}, aggregator: at}
 		l.all = []peer.AddrInfo{l.aggregator}
 		if l.identity, err = admission.GenerateKey(simulated.New(1, "party")); err != nil {
 			t.Fatal(err)
 		}
-		return l.Try(t.Context())
+		var got time.Time
+		if got, err = l.Try(t.Context()); err == nil && !got.Equal(want) {
+			t.Errorf("the time is %v, want %v", got, want)
+		}
+		return err
 	}
 	if err = try(); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("without the protocol: %v", err)
 	}
 	hub.SetStreamHandler(ProtocolID, func(s network.Stream) { _ = s.Close() })
+	if err = try(); err != nil {
+		t.Error(err)
+	}
+	want = time.Date(2031, 5, 6, 7, 8, 0, 0, time.UTC)
+	hub.SetStreamHandler(ClockID, func(s network.Stream) { TellTime(s, want.Add(59*time.Second)) })
 	if err = try(); err != nil {
 		t.Error(err)
 	}

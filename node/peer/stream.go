@@ -15,13 +15,14 @@ import (
 const (
 	// ProtocolID is for the stream between a peer and the aggregator.
 	ProtocolID = "/fedsim/1.0.0"
+	// ClockID is for a stream that says what time it is, in whole minutes since 1970.
+	ClockID = "/fedsim/clock/1.0.0"
 	// EnrolID is for the stream on which an invited party enrols.
 	EnrolID = "/fedsim/enrol/1.0.0"
 	// RelayID is for the stream between a relay and the aggregator.
 	RelayID = "/fedsim/relay/1.0.0"
-	// AlignID is for the stream on which rows of users are aligned. The aggregator
-	// carries sealed envelopes from one member to another, and keeps none for who
-	// is not there: what is not acknowledged is sent again.
+	// AlignID is for the stream on which rows of users are aligned. The aggregator carries sealed envelopes from one member to another, and
+	// keeps none for who is not there: what is not acknowledged is sent again.
 	AlignID = "/fedsim/align/1.0.0"
 )
 
@@ -31,8 +32,7 @@ const (
 	DialTimeout = 20 * time.Second
 	// RegisterTimeout bounds each step of registering.
 	RegisterTimeout = 30 * time.Second
-	// RedialMax bounds the pause before a broken connection is dialled again. The pause doubles
-	// from redialMin, with jitter.
+	// RedialMax bounds the pause before a broken connection is dialled again. The pause doubles from redialMin, with jitter.
 	RedialMax = 15 * time.Second
 	redialMin = 250 * time.Millisecond
 )
@@ -73,8 +73,7 @@ const (
 	// window is the most bytes of a stream that are on their way at a time. A multiplexer shows that
 	// bytes have moved when a half of them has, and what it asks a peer to confirm waits behind them.
 	window = 512 << 10
-	// Patience is the time that a whole window takes at leastRate. A stream on which less moves is
-	// given up.
+	// Patience is the time that a whole window takes at leastRate. A stream on which less moves is given up.
 	Patience = window / leastRate * time.Second
 )
 

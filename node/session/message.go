@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node/admission"
@@ -224,20 +225,27 @@ func Hear(s network.Stream, most int) (*Message, error) {
 	}
 	switch { // quoted: it may be anything
 	case c.Refused != "" && c.ForGood:
-		return nil, peer.Fatal(&forGood{fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)})
+		return nil, peer.Fatal(admission.Lasting(fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)))
 	case c.Refused != "":
 		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused)
 	}
 	return c, nil
 }
 
-// forGood is a refusal that asking again would not change.
-type forGood struct{ error }
+// Met remembers the lives of aggregators that a party has met.
+type Met struct{ lives [][16]byte }
 
-func (e *forGood) Unwrap() error { return e.error }
-
-// Usage reports that the call was wrong, so that a supervisor does not start the process again.
-func (e *forGood) Usage() bool { return true }
+// Meet tells the log if a life comes back after another one. An aggregator that is started again has a new life, so two aggregators run
+// with one key then, and each has some of the parties.
+func (m *Met) Meet(life [16]byte, log *zerolog.Logger) {
+	if n := len(m.lives); n > 0 && m.lives[n-1] == life {
+		return
+	}
+	if slices.Contains(m.lives, life) {
+		log.Error().Msg("two aggregators run with one key, and each has some of the parties: no round may have enough. Stop one of the two")
+	}
+	m.lives = append(m.lives, life)
+}
 
 // NewLife draws the name of a process's life.
 func NewLife() (life [16]byte, err error) {

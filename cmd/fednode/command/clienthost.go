@@ -219,7 +219,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 	if err != nil {
 		return false, err
 	}
-	leave, err := d.told.join(c)
+	leave, err := d.told.join(c.Revoke)
 	if err != nil {
 		return false, err
 	}
@@ -253,7 +253,7 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, ledger *store.Ledger, l
 				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
 			}
 			told := log.With().Str("next", d.next(at)).Logger()
-			return party.KeepResult(trained, public, at.state, job.Terms.Session, &told)
+			return full(party.KeepResult(trained, public, at.state, job.Terms.Session, &told))
 		}
 	}
 	return job, err

@@ -36,7 +36,7 @@ type aggregatorCmd struct {
 	probeFlag
 }
 
-func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
+func (c *aggregatorCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("aggregator")
 	key, err := admission.ReadKey(c.Key)
 	if err != nil {
@@ -51,6 +51,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	s.starts(&log, federation)
 	relays, err := publicKeys("--relay", c.Relay)
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err = c.rebuild(registry, &log); err != nil {
 		return err
 	}
-	if err = revoke(revokes(registry.Revoke), c.Revocations); err == nil { // of the key before, if this is another one
+	if err = revoke(of(registry), c.Revocations); err == nil { // of the key before, if this is another one
 		err = c.enrol(registry, key, &log)
 	}
 	if err != nil {
@@ -109,14 +110,6 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// revokes is a registry as a revoker. No party is connected yet.
-type revokes func(*admission.Revocations) ([]admission.Enrolment, error)
-
-func (f revokes) Revoke(v *admission.Revocations) error {
-	_, err := f(v)
-	return err
-}
-
 func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 	out := make([]admission.PublicKey, len(list))
 	for i, text := range list {
@@ -134,7 +127,7 @@ func (c *aggregatorCmd) load(a *hub.Aggregator, f *admission.Federation) error {
 	if err != nil {
 		now = f
 	}
-	return errors.Join(err, revoke(a, c.Revocations), a.Grow(now), c.admit(a, now))
+	return errors.Join(err, revoke(a.Revoke, c.Revocations), a.Grow(now), c.admit(a, now))
 }
 
 func (c *aggregatorCmd) admit(a *hub.Aggregator, f *admission.Federation) error {
@@ -145,8 +138,7 @@ func (c *aggregatorCmd) admit(a *hub.Aggregator, f *admission.Federation) error 
 	return a.Admit(tickets)
 }
 
-// registry opens who is enrolled. It is made in an empty folder only: an aggregator
-// that lost it would let a ticket be used twice.
+// registry opens who is enrolled. It is made in an empty folder only: an aggregator that lost it would let a ticket be used twice.
 func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, error) {
 	if err := store.MakeFolder(c.State); err != nil {
 		return nil, err
@@ -238,7 +230,7 @@ type relayCmd struct {
 	probeFlag
 }
 
-func (c *relayCmd) Run(ctx context.Context, s streams) error {
+func (c *relayCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("relay")
 	key, err := admission.ReadKey(c.Key)
 	if err != nil {
@@ -248,6 +240,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	s.starts(&log, federation)
 	at, err := aggregatorAt(c.Aggregator)
 	if err != nil {
 		return err

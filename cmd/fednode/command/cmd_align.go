@@ -28,13 +28,14 @@ type alignCmd struct {
 	movedFlag
 }
 
-func (c *alignCmd) Run(ctx context.Context, s streams) error {
-	_, place, err := party.Of(c.State, c.Invitation)
+func (c *alignCmd) Run(ctx context.Context, s *streams) error {
+	f, place, err := party.Of(c.State, c.Invitation)
 	if err != nil {
 		return err
 	}
 	role := place.Role
 	log := s.log("align")
+	s.starts(&log, f)
 	ids, err := c.ids(role)
 	if err != nil {
 		return err

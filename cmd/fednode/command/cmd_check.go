@@ -24,7 +24,7 @@ type checkCmd struct {
 }
 
 // Run reads a state and says what is in order and what is not.
-func (c *checkCmd) Run(ctx context.Context, s streams) error {
+func (c *checkCmd) Run(ctx context.Context, s *streams) error {
 	x, err := check.State(c.State, c.Federation)
 	if err == nil && c.Network {
 		err = x.Network(ctx)
@@ -50,7 +50,7 @@ type enrolledCmd struct {
 }
 
 // Run prints the list. Nothing in it is secret, and each reader verifies it.
-func (c *enrolledCmd) Run(s streams) error {
+func (c *enrolledCmd) Run(s *streams) error {
 	list, err := c.list()
 	if errors.Is(err, store.ErrLocked) {
 		return cli.Misusef("--state %s: its process is running; stop it first", c.State)
@@ -88,7 +88,13 @@ func (c *enrolledCmd) list() (*admission.List, error) {
 	list := r.List()
 	// A client keeps no signatures of others. A server that has not been shown a list knows itself alone.
 	if m != nil && (m.Enrolment.Ticket.Place.Role == protocol.Client || len(list.Enrolments) == 0) {
-		list.Enrolments = []admission.Enrolment{m.Enrolment}
+		own := m.Enrolment
+		for _, e := range list.Enrolments { // as the operator's latest key signs it
+			if e.Ticket.Place == own.Ticket.Place {
+				own = e
+			}
+		}
+		list.Enrolments = []admission.Enrolment{own}
 	}
 	return list, list.Verify(f.Operator)
 }

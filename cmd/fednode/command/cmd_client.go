@@ -67,7 +67,7 @@ type clientCmd struct {
 	movedFlag
 }
 
-func (c *clientCmd) Run(ctx context.Context, s streams) error {
+func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("client")
 	specs, err := c.specs()
 	if err != nil {
@@ -85,6 +85,9 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
 		return cli.Misusef("--state is needed, and --items goes with --check")
+	}
+	if f, _, err := party.Of(specs[0].state, specs[0].invitation); err == nil && !c.Check { // else the call ends with that error
+		s.starts(&log, f)
 	}
 	moved, err := c.moved()
 	if err != nil {
@@ -202,7 +205,7 @@ func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent
 
 // prepare reads what the client's owner has, before an invitation is used. done says that --check asks
 // for no more. The ratings are read again for a session.
-func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *consent, s streams, log *zerolog.Logger) (done bool, err error) {
+func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *consent, s *streams, log *zerolog.Logger) (done bool, err error) {
 	if c.Data == "-" && !c.Check {
 		return false, nil // it can be read once
 	}

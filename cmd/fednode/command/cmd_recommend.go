@@ -58,7 +58,7 @@ func misnamed(err error) error {
 
 type recommendCmd struct{ ownResult }
 
-func (c *recommendCmd) Run(ctx context.Context, s streams) error {
+func (c *recommendCmd) Run(ctx context.Context, s *streams) error {
 	r, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ type similarCmd struct {
 	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
 }
 
-func (c *similarCmd) Run(ctx context.Context, s streams) error {
+func (c *similarCmd) Run(ctx context.Context, s *streams) error {
 	r, err := c.open(ctx)
 	if err != nil {
 		return err

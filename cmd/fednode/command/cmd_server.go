@@ -57,7 +57,7 @@ type serverCmd struct {
 	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
-func (c *serverCmd) Run(ctx context.Context, s streams) error {
+func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("server")
 	if c.Abandon {
 		return c.abandon(ctx, s, &log)
@@ -71,7 +71,10 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if m := c.MayDecline; m != nil && !(*m >= 0 && *m <= 1) {
 		return cli.Misusef("--may-decline %v: a share from 0 to 1 is needed", *m)
 	}
-	settings, err := c.settings(s)
+	if f, _, err := party.Of(c.State, c.Invitation); err == nil { // else the call ends with that error
+		s.starts(&log, f)
+	}
+	settings, err := c.settings(&log)
 	if err != nil {
 		return err
 	}
@@ -126,7 +129,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	leave, err := told.join(server)
+	leave, err := told.join(server.Revoke)
 	if err != nil {
 		return err
 	}
@@ -149,11 +152,11 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return c.conclude(s.out, e, n.Experiment, out, record, time.Since(began))
+	return full(c.conclude(s.out, e, n.Experiment, out, record, time.Since(began)))
 }
 
 // settings reads the settings of the experiment file and of the flags.
-func (c *serverCmd) settings(s streams) (config.Config, error) {
+func (c *serverCmd) settings(log *zerolog.Logger) (config.Config, error) {
 	said, err := config.ReadFile(c.File)
 	if err != nil {
 		return config.Config{}, err
@@ -174,7 +177,7 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 		return resolved, err
 	}
 	for _, w := range algorithm.DeploymentWarnings(resolved) {
-		fmt.Fprintf(s.err, "warning: %s\n", w)
+		log.Warn().Msg(w)
 	}
 	return resolved, nil
 }
@@ -240,7 +243,7 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start 
 }
 
 // abandon ends the session of the state. No server may be running on the state.
-func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
+func (c *serverCmd) abandon(ctx context.Context, s *streams, log *zerolog.Logger) error {
 	m, err := party.Open(ctx, c.State, "", protocol.Server, nil, log)
 	if err != nil {
 		return err

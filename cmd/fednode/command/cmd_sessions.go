@@ -42,7 +42,7 @@ type sessionLine struct {
 }
 
 // Run lists the sessions of a state, the oldest first.
-func (c *sessionsCmd) Run(s streams) error {
+func (c *sessionsCmd) Run(s *streams) error {
 	m, err := admission.ReadFile(filepath.Join(c.State, party.MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Misusef("--state %s: it does not belong to a server or a client that has enrolled", c.State)

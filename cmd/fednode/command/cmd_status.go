@@ -34,7 +34,7 @@ type statusCmd struct {
 	Format     string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *statusCmd) Run(ctx context.Context, s streams) error {
+func (c *statusCmd) Run(ctx context.Context, s *streams) error {
 	if c.State != "" && (c.Ready || c.Missing) {
 		return cli.Misusef("--ready and --missing ask a process, by its --ops; --state reads files")
 	}
@@ -89,7 +89,7 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	return printAccounts(s.out, status.Accounts...)
 }
 
-func (c *statusCmd) owner(s streams) error {
+func (c *statusCmd) owner(s *streams) error {
 	most := math.NaN() // as in the last session
 	if c.MaxEpsilon != nil {
 		if most = *c.MaxEpsilon; !(most > 0) {
@@ -138,8 +138,7 @@ func readOwner(state string, most float64) (*store.Account, error) {
 	return account, err
 }
 
-// runningAccount is the account of a running client. It is computed when a caller asks for it, and
-// again only when there is more to it.
+// runningAccount is the account of a running client. It is computed when a caller asks for it, and again only when there is more to it.
 type runningAccount struct {
 	state  string
 	member *party.Member

@@ -26,9 +26,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// consent holds the conditions under which a client takes part. The operator has signed who the
-// server is, but the server alone chooses its demands: the budget of the ledger too, and how many
-// clients it assumes to stay and not to collude.
+// consent holds the conditions under which a client takes part. The operator has signed who the server is, but the server alone chooses its
+// demands: the budget of the ledger too, and how many clients it assumes to stay and not to collude.
 type consent struct {
 	epsilon    float64        // upper limit of the cost of all sessions together
 	delta      float64        // upper limit of the delta at which epsilon is counted
@@ -41,8 +40,7 @@ type consent struct {
 	tells      bool           // a client may say what it could afford
 }
 
-// refuses says why the client takes no part in a session, if so. The session's terms follow from its
-// configuration (agreement.Open).
+// refuses says why the client takes no part in a session, if so. The session's terms follow from its configuration (agreement.Open).
 func (o *consent) refuses(p *agreement.Public) error {
 	t := p.Terms
 	err := o.keeps("the session", t.Budget, algorithm.Mode.Of(p.Config), t.Cohort.Colluders, t.Privacy.Unit)
@@ -63,8 +61,7 @@ func (o *consent) refuses(p *agreement.Public) error {
 	return nil
 }
 
-// limit is the upper limit of the cost of all sessions of a ledger together, counted as the present
-// session counts its own budget.
+// limit is the upper limit of the cost of all sessions of a ledger together, counted as the present session counts its own budget.
 func (o *consent) limit(session dp.Budget) *dp.Budget {
 	session.Epsilon = min(o.epsilon, math.MaxFloat64) // inf: whatever each of them states
 	return &session
@@ -93,8 +90,7 @@ func (o *consent) keeps(whose string, b dp.Budget, mode string, colluders float6
 // anyUnit is the --unit of an owner to whom all are right.
 const anyUnit = "any"
 
-// consented tells the owner in one line what a client takes part in, and keeps it in the state with the owner's
-// limits on epsilon.
+// consented tells the owner in one line what a client takes part in, and keeps it in the state with the owner's limits on epsilon.
 func consented(e *experiment.Experiment, public []byte, state string, by *consent, log *zerolog.Logger) error {
 	c, err := consentTo(e)
 	if err != nil {

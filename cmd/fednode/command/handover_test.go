@@ -100,7 +100,7 @@ func TestOperatorHandsOver(t *testing.T) {
 		}
 	}
 	must(t, o.invite("--operator", o.path("third.key"), "--revoke", "client 0")...)
-	if err := revoke(revokes(r.Revoke), o.path("out/revocations.json")); err != nil || r.Enrolled() != 0 {
+	if err := revoke(of(r), o.path("out/revocations.json")); err != nil || r.Enrolled() != 0 {
 		t.Errorf("%v, %d parties", err, r.Enrolled())
 	}
 }
@@ -131,7 +131,7 @@ func TestAggregatorsKeyIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, o.invite("--aggregator-key", second.Public().String(), "--place", "aggregator")...)
-	if err = revoke(revokes(r.Revoke), o.path("out/revocations.json")); err != nil {
+	if err = revoke(of(r), o.path("out/revocations.json")); err != nil {
 		t.Fatal(err)
 	}
 	log := zerolog.Nop()

@@ -101,9 +101,8 @@ func likeness(id string, ids []string) string {
 	return ""
 }
 
-// begin returns an error before an invitation is used. A single client that is not in the data
-// takes part all the same: refusing must not tell whether its user has ratings. If there are
-// several clients and none is in the data, the list is wrong.
+// begin returns an error before an invitation is used. A single client that is not in the data takes part all the same: refusing must not
+// tell whether its user has ratings. If there are several clients and none is in the data, the list is wrong.
 func (h *holdings) begin(clients int, empty bool, log *zerolog.Logger) error {
 	switch {
 	case h.unnamed != nil:
@@ -187,8 +186,7 @@ func (r *reading) check() error {
 	return nil
 }
 
-// of has the party's data of an experiment be read so. The last of a pair counts by itself, and
-// the owner is then told of the others.
+// of has the party's data of an experiment be read so. The last of a pair counts by itself, and the owner is then told of the others.
 func (r *reading) of(e *experiment.Experiment) {
 	algorithm.Columns.Set(&e.Config, r.Columns)
 	algorithm.Separator.Set(&e.Config, r.Separator)

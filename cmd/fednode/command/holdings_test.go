@@ -96,7 +96,7 @@ func TestOtherFilesAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			var out, log bytes.Buffer
-			code := run(ctx, append(c.args, "--state", state), streams{out: &out, err: &log})
+			code := run(ctx, append(c.args, "--state", state), &streams{out: &out, err: &log})
 			if code == cli.Done || !strings.Contains(log.String(), c.want) || ctx.Err() != nil {
 				t.Errorf("exit code %d, want %q:\n%s", code, c.want, &log)
 			}

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/dataset/parquet" // files of this format can be read
@@ -58,22 +57,23 @@ type commands struct {
 // Main runs the command as the process.
 func Main() {
 	cli.Main(func(ctx context.Context, args []string) int {
-		return run(ctx, args, streams{out: screen.Safe(os.Stdout), err: os.Stderr})
+		return run(ctx, args, &streams{out: screen.Safe(os.Stdout), err: os.Stderr})
 	})
 }
 
 var program = cli.Program{
 	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	First: first, Examples: examples, Hint: hint,
-	Interrupt: func(error) error {
-		return errors.New("stopped before the end of the session; start it again with the same --state to continue")
-	},
+	Interrupt: func(error) error { return errStopped },
 }
 
+var errStopped = errors.New("stopped before the end of the session; start it again with the same --state to continue")
+
 // run is the command without the process around it.
-func run(ctx context.Context, args []string, s streams) (code int) {
+func run(ctx context.Context, args []string, s *streams) (code int) {
 	var c commands
 	p := program
+	s.args, p.Ended = args, s.ended
 	p.Bind = func() (any, error) {
 		var err error
 		s.level, err = zerolog.ParseLevel(c.LogLevel)
@@ -119,26 +119,19 @@ func hint(err error) string {
 //go:embed examples.txt
 var examples string
 
-type streams struct {
-	out, err io.Writer
-	level    zerolog.Level // of the least that is logged
-}
-
-// log is the log of a process: text for people on a terminal, JSON elsewhere.
-func (s streams) log(role string) zerolog.Logger {
-	w := s.err
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		w = zerolog.ConsoleWriter{Out: f, NoColor: os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"}
-	}
-	return zerolog.New(w).Level(s.level).With().Timestamp().Str("role", role).Logger()
-}
-
 // usersBeside lists the ids of all users beside their ratings: see clientCmd.IDs.
 const usersBeside = "users.txt"
 
-// readIDs reads the ids of clients, one a line. The list must not follow from the ratings: then no
-// reader of it learns who has ratings.
+// readIDs reads the ids of clients, one a line. The list must not follow from the ratings: then no reader of it learns who has ratings.
 func readIDs(path string) ([]string, error) { return read.IDs(path, false) }
+
+// full adds to the error of a full disk, at the end of a session, what becomes of the model.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("%w. The session has ended, and the disk is full: make room, and start again with the same --state. Its model is written then, at no cost", err)
+	}
+	return err
+}
 
 func misused(what string, err error) error {
 	if err == nil {

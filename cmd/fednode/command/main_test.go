@@ -19,12 +19,12 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// call runs fednode in this process.
+// call runs fednode in this process. Quotes in stderr are as in text, also if it is JSON.
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{out: &out, err: zerolog.SyncWriter(&err)}) // several clients of one process log
-	return code, out.String(), err.String()
+	code = run(t.Context(), args, &streams{out: &out, err: zerolog.SyncWriter(&err)}) // several clients of one process log
+	return code, out.String(), strings.ReplaceAll(err.String(), `\"`, `"`)
 }
 
 // must is call for what must succeed.
@@ -174,8 +174,8 @@ func TestRefusals(t *testing.T) {
 		{cli.Misuse, "--aggregator-key and --address", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("federation.json"), "--out", o.path("out")}},
 		{cli.Misuse, "mistyped", o.invite("--aggregator-key", o.aggregator[:len(o.aggregator)-1]+"x")},
 		{cli.Misuse, "--address: the aggregator's address: \"agg.example.org:7946\" is no multiaddress; write /dns4/agg.example.org/tcp/7946\n", o.invite("--address", "agg.example.org:7946")},
-		{cli.Misuse, "--listen: \"127.0.0.1:7946\" is no multiaddress; write /ip4/127.0.0.1/tcp/7946\n", append(aggregator, "--state", o.path("a4"), "--listen", "127.0.0.1:7946")},
-		{cli.Misuse, "--listen: \":7946\" is no multiaddress; write /ip4/0.0.0.0/tcp/7946\n", []string{"relay", "--key", o.path("other.key"), "--federation", o.path("federation.json"),
+		{cli.Misuse, "--listen: \"127.0.0.1:7946\" is no multiaddress; write /ip4/127.0.0.1/tcp/7946", append(aggregator, "--state", o.path("a4"), "--listen", "127.0.0.1:7946")},
+		{cli.Misuse, "--listen: \":7946\" is no multiaddress; write /ip4/0.0.0.0/tcp/7946", []string{"relay", "--key", o.path("other.key"), "--federation", o.path("federation.json"),
 			"--listen", ":7946", "--aggregator", "/ip4/127.0.0.1/tcp/7946/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"}},
 		{cli.Misuse, "for listening", o.invite("--address", "/ip4/0.0.0.0/tcp/7946")},
 		{cli.Misuse, "no port", o.invite("--address", "/ip4/127.0.0.1")},

@@ -12,7 +12,7 @@ var ofItself = clitest.Command{
 	Program: program,
 	Tree:    func() any { return new(commands) },
 	Run: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		return run(ctx, args, streams{out: stdout, err: stderr})
+		return run(ctx, args, &streams{out: stdout, err: stderr})
 	},
 }
 

@@ -164,8 +164,7 @@ func TestFederationOfProcesses(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		t.Fatal(err)
 	}
-	m.more = []string{"--log-level", "debug"} // as much as can be logged: see checkLogs
-	t.Setenv("GOLOG_LOG_LEVEL", "debug")      // likewise, of libp2p
+	m.more = []string{"--log-level", "debug"} // as much as can be logged, also by libp2p: see checkLogs
 	port, ops := testutil.Port(t), "127.0.0.1:"+testutil.Port(t)
 	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
 		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/" + port, "--out", m.path("invitations")}

@@ -187,7 +187,7 @@ func TestRelayMisuse(t *testing.T) {
 		"--clients", "2", "--address", "/ip4/127.0.0.1/tcp/1", "--aggregator-key", key.Public, "--out", m.path("invitations"))
 	for want, addresses := range map[string][]string{
 		"must end in /p2p/":           {"/ip4/127.0.0.1/tcp/1"},
-		"\"here\" is no multiaddress": {"here"},
+		`\"here\" is no multiaddress`: {"here"},
 		"there is one aggregator": {"/ip4/127.0.0.1/tcp/1/p2p/" + key.Peer,
 			"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWEdgsZJtnFJh8d1DGVUC3eCh168VTGCvKpkTxuQ9s5jHH"},
 	} {

@@ -14,8 +14,12 @@ import (
 	"github.com/fedsim/fedsim/node/ops"
 )
 
-type revoker interface {
-	Revoke(*admission.Revocations) error
+// revoker is a party's Revoke.
+type revoker func(*admission.Revocations) error
+
+// of is a registry's Revoke, while no party is connected.
+func of(r *admission.Registry) revoker {
+	return func(v *admission.Revocations) error { _, err := r.Revoke(v); return err }
 }
 
 // revoke gives the operator's revocations in a file to a party. A missing file is no error: there
@@ -31,22 +35,19 @@ func revoke(to revoker, path string) error {
 	if err != nil {
 		return err
 	}
-	if err = to.Revoke(v); err != nil {
+	if err = to(v); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-// parties are the parties of a process. They take revocations from the operator, past an aggregator
-// that could hold them back.
+// parties are the parties of a process. They take revocations from the operator, past an aggregator that could hold them back.
 type parties struct {
 	path string // of the file; "": none
 
 	mu   sync.Mutex
-	list []*hearer
+	list []*revoker
 }
-
-type hearer struct{ revoker }
 
 // check returns an error if the file cannot be read: a party reads it before it uses an invitation. A key of the operator that f does
 // not name may have signed it.
@@ -64,22 +65,20 @@ func (p *parties) check(f *admission.Federation) error {
 func (p *parties) join(r revoker) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := &hearer{r}
-	if err = p.tell(to); err != nil {
+	if err = p.tell(&r); err != nil {
 		return nil, err
 	}
-	p.list = append(p.list, to)
+	p.list = append(p.list, &r)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.list = slices.DeleteFunc(p.list, func(other *hearer) bool { return other == to })
+		p.list = slices.DeleteFunc(p.list, func(other *revoker) bool { return other == &r })
 	}, nil
 }
 
-// tell has a party take what the file says. It may know more: the aggregator shows the
-// newest, unless it holds them back.
-func (p *parties) tell(to *hearer) error {
-	err := revoke(to, p.path)
+// tell has a party take what the file says. It may know more: the aggregator shows the newest, unless it holds them back.
+func (p *parties) tell(to *revoker) error {
+	err := revoke(*to, p.path)
 	if errors.Is(err, admission.ErrOutdated) {
 		return nil
 	}

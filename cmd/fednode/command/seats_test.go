@@ -43,7 +43,7 @@ func TestOneOfSeveralClientsFails(t *testing.T) {
 	log := &watcher{text: `"level":"error"`, seen: stop}
 	var out bytes.Buffer
 	code := run(ctx, []string{"client", "--data", demo + "/ratings.csv", "--users", "0..1", "--invitations", o.path("out"), "--state", o.path("state")},
-		streams{out: &out, err: log})
+		&streams{out: &out, err: log})
 	if code != cli.Failed || strings.Contains(log.String(), "start it again") {
 		t.Errorf("exit code %d, want %d", code, cli.Failed)
 	}
@@ -52,7 +52,7 @@ func TestOneOfSeveralClientsFails(t *testing.T) {
 			t.Errorf("the log says %s", line)
 		}
 	}
-	if text := log.String(); !strings.HasPrefix(text[strings.LastIndex(text, "fednode: "):], "fednode: "+o.path("state/client-0")) {
+	if text := log.String(); !strings.Contains(text[strings.LastIndex(strings.TrimSpace(text), "\n"):], `"error":"`+o.path("state/client-0")) {
 		t.Errorf("it ends with %q", text[max(0, len(text)-300):])
 	}
 }

@@ -45,7 +45,7 @@ func (m *machine) checkLogs(shown string, processes ...*process) {
 	}
 	// Metrics of the process and of Go count bytes and seconds, whose digits may be a coordinate's by chance.
 	text := regexp.MustCompile(`(?m)^(process|go)_.*$`).ReplaceAllString(all.String(), "")
-	if !strings.Contains(text, `"level":"debug"`) || !strings.Contains(text, "level=debug") {
+	if !strings.Contains(text, `"level":"debug","role":"client","logger":`) || !regexp.MustCompile(`"level":"debug","role":"\w+",[^l]`).MatchString(text) {
 		m.t.Error("neither fednode nor libp2p logged at the level debug")
 	}
 	search := func(where string, forms ...string) {

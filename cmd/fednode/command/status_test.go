@@ -19,7 +19,7 @@ func TestStatusFlagsOfOthersAreRefused(t *testing.T) {
 		"a state is not ready":          {State: "state", Ready: true},
 		"a client's state knows nobody": {State: "state", Missing: true},
 	} {
-		if err := c.Run(t.Context(), streams{out: io.Discard, err: io.Discard}); !cli.IsMisuse(err) {
+		if err := c.Run(t.Context(), &streams{out: io.Discard, err: io.Discard}); !cli.IsMisuse(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -75,8 +77,7 @@ func State(state, federation string) (*Report, error) {
 	return x, nil
 }
 
-// partiesIn returns the folders of the parties of a state: the state itself, or of several clients of
-// one process a folder each.
+// partiesIn returns the folders of the parties of a state: the state itself, or of several clients of one process a folder each.
 func partiesIn(state string) ([]string, error) {
 	entries, err := os.ReadDir(state)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,7 +210,9 @@ func (x *Report) member(m *admission.Membership) {
 	x.has(party.MembershipFile)
 	x.fine(party.MembershipFile, "%s of the federation %q; signed by its operator, the invitation's key and the party", place, m.Federation.Name)
 	x.identity(own)
-	if list := x.registry(&m.Federation, "no copy helps: see node/losses.md"); list != nil {
+	if !x.has(party.RegistryFile) {
+		x.add(Note, party.RegistryFile, "it is missing: the next start makes it again, and does not know whom the operator has revoked", "start with --revocations")
+	} else if list := x.registry(&m.Federation, "no copy helps: see node/losses.md"); list != nil {
 		if err := m.Check(list); len(list.Enrolments) > 0 && err != nil {
 			x.add(Wrong, party.RegistryFile, err.Error(), "ask the operator")
 		}
@@ -292,14 +295,18 @@ func (x *Report) Network(ctx context.Context) error {
 		if err == nil {
 			l, err = peer.NewConn(key, []admission.Contact{m.Contact}, peer.ProtocolID, zerolog.Nop())
 		}
+		var at time.Time
 		if err == nil {
-			err = l.Try(ctx)
+			at, err = l.Try(ctx)
 		}
 		if err != nil {
 			x.add(Wrong, party.MembershipFile, "no connection to the aggregator: "+err.Error(), "see to the address, the port and this machine's network; --aggregator gives another address")
 			continue
 		}
 		x.add(Fine, party.MembershipFile, fmt.Sprintf("the aggregator answers at %s, knows this party and speaks %s", strings.Join(m.Contact.Addresses, ", "), peer.ProtocolID), "")
+		if by := time.Since(at) - time.Minute/2; !at.IsZero() && by.Abs() > session.ClockApart+time.Minute/2 {
+			x.add(Wrong, party.MembershipFile, "the clock of this machine is "+session.Ahead(by, "the aggregator's"), "have both set by NTP (timedatectl set-ntp true)")
+		}
 	}
 	return nil
 }

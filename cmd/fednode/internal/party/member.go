@@ -22,9 +22,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// The files of a party's state. The membership is written last, when the party is enrolled. While
-// it is missing nothing has been spent, and other missing files may be made. Once it is there all
-// other files must be, too.
+// The files of a party's state. The membership is written last, when the party is enrolled. While it is missing nothing has been spent, and
+// other missing files may be made. Once it is there all other files must be, too.
 const (
 	IdentityFile   = "identity.json"
 	RegistryFile   = "registry.db"
@@ -43,8 +42,7 @@ type Member struct {
 	files      []interface{ Close() error }
 }
 
-// Of returns the federation and the place of a party, by its state or, before the party has enrolled, by its
-// invitation. It uses neither.
+// Of returns the federation and the place of a party, by its state or, before the party has enrolled, by its invitation. It uses neither.
 func Of(dir, invitation string) (*admission.Federation, admission.Place, error) {
 	m, err := admission.ReadFile(filepath.Join(dir, MembershipFile), admission.ParseMembership)
 	if err == nil {
@@ -63,9 +61,8 @@ func Of(dir, invitation string) (*admission.Federation, admission.Place, error) 
 	return &i.Federation, i.Ticket.Place, nil
 }
 
-// Open opens a party's state. Where there is none yet the invitation, of the
-// role, is redeemed with the aggregator, which takes until that can be reached. moved, if set, is where the aggregator is by now: it is
-// kept in the state, in place of the address in the invitation.
+// Open opens a party's state. Where there is none yet the invitation, of the role, is redeemed with the aggregator, which takes until that
+// can be reached. moved, if set, is where the aggregator is by now: it is kept in the state, in place of the address in the invitation.
 func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved *admission.Contact, log *zerolog.Logger) (*Member, error) {
 	if err := store.MakeFolder(dir); err != nil {
 		return nil, err

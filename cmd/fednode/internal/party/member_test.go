@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/check"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
@@ -91,6 +92,10 @@ func TestLostRegistryIsMadeAgain(t *testing.T) {
 	dir := enrolled(t)
 	if err := os.Remove(filepath.Join(dir, party.RegistryFile)); err != nil {
 		t.Fatal(err)
+	}
+	r, err := check.State(dir, "")
+	if err != nil || r.Wrong != 0 {
+		t.Errorf("a check calls it wrong: %+v, %v", r, err)
 	}
 	for _, lost := range []bool{true, false} {
 		var said bytes.Buffer

@@ -89,9 +89,8 @@ func Propose(c config.Config, f agreement.Facts, dir, again string) (*Proposal, 
 	}}, nil
 }
 
-// kept returns the public part of the state's last session, and names the settings in which the
-// experiment differs from it; "" if none. An experiment is the same whatever it starts from, once the session has ended:
-// another session of it costs the clients as much again.
+// kept returns the public part of the state's last session, and names the settings in which the experiment differs from it; "" if none. An
+// experiment is the same whatever it starts from, once the session has ended: another session of it costs the clients as much again.
 func kept(c config.Config, f agreement.Facts, dir string, ended bool) (p *agreement.Public, other string, err error) {
 	before, text, err := decodePublic(dir)
 	if err != nil {
@@ -159,8 +158,7 @@ func PutAside(dir, session string) error {
 	return nil
 }
 
-// whole refuses to say the end of a session of which a checkpoint was put aside already: a
-// server without one would begin it anew.
+// whole refuses to say the end of a session of which a checkpoint was put aside already: a server without one would begin it anew.
 func whole(dir, ended string) error {
 	if ended == "" {
 		return nil
@@ -275,10 +273,9 @@ const (
 	ResultSession = "session.json"
 )
 
-// KeepResult writes a party's result of a session into its own state: the embeddings that it alone has,
-// and the final model and the experiment. With these fednode recommend predicts. The result is
-// there as a whole when keep returns, also after a power failure, and beside the results of earlier
-// sessions. Programs that read the link meanwhile find one result or the other.
+// KeepResult writes a party's result of a session into its own state: the embeddings that it alone has, and the final model and the
+// experiment. With these fednode recommend predicts. The result is there as a whole when keep returns, also after a power failure, and
+// beside the results of earlier sessions. Programs that read the link meanwhile find one result or the other.
 func KeepResult(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
 	is := hex.EncodeToString(session[:])
 	of := filepath.Join(state, PastFolder, is)
@@ -338,8 +335,7 @@ func clearResult(state string) error {
 	return atomicfile.Rename(last, kept)
 }
 
-// fillResult makes the folder of a session's result anew, and returns once all in it would
-// survive a power failure.
+// fillResult makes the folder of a session's result anew, and returns once all in it would survive a power failure.
 func fillResult(dir string, p *experiment.Party, public []byte, session string) error {
 	if err := os.RemoveAll(dir); err != nil { // of a process that was killed
 		return err
