@@ -101,7 +101,7 @@ const (
 // About describes an algorithm as far as it is known without any data.
 type About struct {
 	Name string // in lower case, as the key algorithm has it
-	// Default: it runs where none is named. One is.
+	// Default: it runs where none is named. One does, and another where feedback is implicit, which only ranks.
 	Default bool
 	Help    string // what it does, in a line
 	Paper   string // and section; "" of what is ours alone

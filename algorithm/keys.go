@@ -40,8 +40,14 @@ func declareRun() {
 	Name = config.DeclareText(config.Key{
 		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Blocking: true,
 		Only: runnable,
-		// The default is the algorithm that says so of itself: see [Register].
-		Help: "Algorithm to train with; fedsim explain NAME describes it. docs/algorithms.md compares all.",
+		// The defaults are the algorithms that say so of themselves: see [Register].
+		DefaultBy: func(c config.Config) string {
+			if ranks != "" && Feedback.Is(c, "implicit") {
+				return ranks
+			}
+			return Name.Default
+		},
+		Help: "Algorithm to train with; fedsim explain NAME describes it. Where none is named and feedback is implicit, it is private-ease. docs/algorithms.md compares all.",
 	})
 	Data = config.DeclareText(config.Key{
 		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate. With the few hundred users of a small set, the noise

@@ -11,6 +11,9 @@ import (
 // registry holds the algorithms in the order of their registration, regressions last.
 var registry []Algorithm
 
+// ranks is the default where feedback is implicit; "": the same as elsewhere.
+var ranks string
+
 // Register makes an algorithm known by its name, so that a configuration can name it. It returns an error
 // for a name that another algorithm has, and for an algorithm that lacks name, help, units, rounds or rank.
 // An algorithm that runs by its value needs no registration: see [Use].
@@ -21,8 +24,11 @@ func Register(a Algorithm) error {
 	if name := a.About().Name; Find(name) != nil {
 		return fmt.Errorf("algorithm: %q is registered already; give a variant a name of its own, or run it by its value", name)
 	}
-	if a.About().Default {
-		Name.Default = a.About().Name
+	switch about := a.About(); {
+	case about.Default && about.OnlyRanks:
+		ranks = about.Name
+	case about.Default:
+		Name.Default = about.Name
 	}
 	registry = append(registry, a)
 	slices.SortStableFunc(registry, func(a, b Algorithm) int { return rank(a) - rank(b) })

@@ -1,11 +1,14 @@
 package algorithm_test
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/opened"
 )
 
 // named is an algorithm of which only what is said of it is looked at.
@@ -31,5 +34,21 @@ func TestRegisterRefuses(t *testing.T) {
 	}
 	if after := algorithm.Names(); !slices.Equal(after, before) {
 		t.Errorf("algorithms are %v, were %v", after, before)
+	}
+}
+
+// Where no algorithm is named, feedback chooses: the table of algorithms in docs/algorithms.md has the two names.
+func TestDefaultByFeedback(t *testing.T) {
+	for settings, want := range map[string]string{
+		"": "ssp-c", "feedback=explicit": "ssp-c", "feedback=implicit": "private-ease", "feedback=implicit epsilon=inf": "private-ease", "algorithm=ssp-c feedback=implicit": "ssp-c",
+	} {
+		c, err := config.Resolve(opened.Settings(settings))
+		if err != nil {
+			t.Fatal(settings, err)
+		}
+		if got := algorithm.Name.Of(c); got != want {
+			t.Errorf("%q runs %s, want %s", settings, got, want)
+		}
+		opened.Reread(t, filepath.Join(t.TempDir(), "config.yaml"), c)
 	}
 }

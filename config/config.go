@@ -38,6 +38,9 @@ func (c Config) get(k *Key) value {
 	if v, ok := c.values[k]; ok {
 		return v
 	}
+	if k.DefaultBy != nil {
+		return value{text: k.DefaultBy(c)}
+	}
 	v, err := k.parse(k.Default)
 	if err != nil {
 		panic(err) // the key's declaration has read the default already

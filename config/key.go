@@ -43,6 +43,8 @@ type Key struct {
 	Name    string // with a dot between section and rest
 	Kind    Kind
 	Default string // in the form that [Config.Set] reads
+	// DefaultBy returns the default of a Text or Word beside the others' values; nil: Default. Default is beside no values.
+	DefaultBy func(Config) string
 	// Auto says in a few words how a value is found for "auto"; "" if auto is not allowed.
 	Auto  string
 	Words []string // of a Word: all words that some algorithm takes, except auto

@@ -74,7 +74,7 @@ func New() algorithm.Algorithm { return private{} }
 type private struct{}
 
 var about = algorithm.About{
-	Name: name, Help: "a linear model from a user's items to each other item, by one noisy sum of pairs of items: ranks without training", Paper: "EASE: Steck, WWW 2019, in our private form",
+	Name: name, Default: true, Help: "a linear model from a user's items to each other item, by one noisy sum of pairs of items: ranks without training", Paper: "EASE: Steck, WWW 2019, in our private form",
 	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true, OnlyRanks: true, ByUser: true, Features: algorithm.TakesFeatures, SingleYears: true,
 	Units: []dp.Unit{dp.User}, OtherUnit: "one like of a user moves all pairs with the user's other likes: privacy is stated per user", Relation: dp.ZeroOut,
 	Keys: append(algorithm.Federated(), algorithm.NoiseDraw.Key, algorithm.FeatureSpec.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.LeastRatings.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key,

@@ -107,7 +107,7 @@ const ridgeOfUsers = 0.25
 //	rP = I - Σ l/(l+r) uuᵀ = I - EEᵀ
 //
 // where column k of E is √(l/(l+r))·u. Only eigenvalues above zero give a column. Where more do than the model has columns, the
-// others become their mean s. Then P is (I - EEᵀ)/(s+r), and column k is √((l-s)/(l+r))·u. Weights are ratios in P, without its factor.
+// others become their mean s, which the trace of G tells. Then P is (I - EEᵀ)/(s+r), and column k is √((l-s)/(l+r))·u. Weights are ratios in P, without its factor.
 //
 // The noise of the sum is symmetric with deviation sigma in each entry. Users are a sample besides: pairs
 // of users at the bound K vary by about K·√(2n)/M in each entry, where n·K√2 is the trace. Half of that
@@ -129,26 +129,22 @@ func (p *params) vectorsOf(packed []float64) *model.Matrix {
 		edge = math.Hypot(edge, 2*math.Sqrt(p.norm*max(0, trace)/math.Sqrt2/float64(m)))
 	}
 	ridge := math.Hypot(p.ridge*edge, ridgeOfUsers*math.Sqrt(max(1, trace)))
-	e := dense.NewEigen(m)
-	e.Decompose(g)
-	out := model.NewMatrix(m, p.columns())
-	rest, left := 0., m-p.columns()
-	for k, l := range e.Values {
-		if e.Values[k] = 0; l > edge {
-			e.Values[k] = math.Sqrt(l*l - edge*edge)
+	values, vectors := dense.Leading(g, m, p.columns())
+	rest := trace
+	for k, l := range values {
+		if values[k] = 0; l > edge {
+			values[k] = math.Sqrt(l*l - edge*edge)
 		}
-		if k < left {
-			rest += e.Values[k] / float64(left)
-		}
+		rest -= values[k]
 	}
-	for c := range p.columns() {
-		k := m - 1 - c
-		l := e.Values[k]
+	rest = min(values[len(values)-1], max(0, rest)/float64(max(1, m-len(values))))
+	out := model.NewMatrix(m, p.columns())
+	for c, l := range values {
 		if !(l > rest) {
 			break
 		}
 		for i := range m {
-			out.Row(i)[c] = math.Sqrt((l-rest)/(l+ridge)) * e.Vectors[i*m+k]
+			out.Row(i)[c] = math.Sqrt((l-rest)/(l+ridge)) * vectors.Data[i*vectors.Stride+c]
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package dense
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -85,5 +86,44 @@ func TestSolveUpperAgainstLAPACK(t *testing.T) {
 	}
 	if SolveUpper([]float64{1, 2, 2, 1}, []float64{1, 1}, 2) { // eigenvalues 3 and -1
 		t.Error("an indefinite matrix is solved with")
+	}
+}
+
+// The oracle is the construction: eigenvectors are the discrete cosine transform. Five eigenvalues stand out of a bulk from -10 to 10.
+func TestLeading(t *testing.T) {
+	const m, k = 90, 5
+	vector := func(c, i int) float64 {
+		if c == 0 {
+			return math.Sqrt(1. / m)
+		}
+		return math.Sqrt(2./m) * math.Cos(math.Pi*float64(c)*(float64(i)+0.5)/m)
+	}
+	value := func(c int) float64 {
+		if c%9 == 4 && c < 9*k {
+			return 100 - float64(c)
+		}
+		return 10 * math.Sin(float64(c))
+	}
+	a := make([]float64, m*m)
+	for i := range m {
+		for j := range m {
+			for c := range m {
+				a[i*m+j] += value(c) * vector(c, i) * vector(c, j)
+			}
+		}
+	}
+	values, vectors := Leading(a, m, k)
+	for n, x := range values {
+		c, dot := 9*n+4, 0.
+		for i := range m {
+			dot += vectors.Data[i*vectors.Stride+n] * vector(c, i)
+		}
+		if math.Abs(x-value(c)) > 1e-6 || math.Abs(math.Abs(dot)-1) > 1e-6 {
+			t.Errorf("eigenvalue %d is %v, want %v; its vector has %v of the true one", n, x, value(c), dot)
+		}
+	}
+	all, _ := Leading(a, m, m) // all, without approximation
+	if len(all) != m || math.Abs(all[k-1]-value(9*k-5)) > 1e-9 || all[m-1] != 0 {
+		t.Errorf("of all %d eigenvalues number %d is %v, and the least %v", len(all), k, all[k-1], all[m-1])
 	}
 }
