@@ -376,14 +376,19 @@ func TestMoreDirectionsThanColumns(t *testing.T) {
 	}
 }
 
-// By hand: the part is the usual one where pairs predict like popularity, and each liked item is a vote otherwise.
+// By hand: the part is the usual one where pairs predict like popularity, and each liked item is a vote otherwise. Half a reliance halves
+// the usual part and doubles its weight.
 func TestPartOfPairs(t *testing.T) {
 	for _, x := range []struct {
-		ratios []float64
-		want   float64
-	}{{nil, 0.4}, {[]float64{1, 1, 1}, 0.4}, {[]float64{0, 0}, 0.2}, {[]float64{1e300, 1e300, 1e300}, 3.8 / 5}, {[]float64{1e300, 0}, 1.8 / 4}} {
-		if got := partOf(x.ratios); !(math.Abs(got-x.want) < 1e-9) {
-			t.Errorf("ratios %v: part %v, want %v", x.ratios, got, x.want)
+		ratios   []float64
+		reliance float64
+		want     float64
+	}{
+		{nil, 1, 0.4}, {[]float64{1, 1, 1}, 1, 0.4}, {[]float64{0, 0}, 1, 0.2}, {[]float64{1e300, 1e300, 1e300}, 1, 3.8 / 5}, {[]float64{1e300, 0}, 1, 1.8 / 4},
+		{[]float64{1, 1}, 0.5, 0.2}, {[]float64{1e300}, 0.5, 1.8 / 5},
+	} {
+		if got := partOf(x.ratios, x.reliance); !(math.Abs(got-x.want) < 1e-9) {
+			t.Errorf("ratios %v at the reliance %v: part %v, want %v", x.ratios, x.reliance, got, x.want)
 		}
 	}
 }

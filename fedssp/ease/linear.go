@@ -18,6 +18,7 @@ type linear struct {
 	popular  []float64 // positive, in the order of counts
 	share    []float64 // of each chosen item in the popularity of all chosen items
 	leverage []float64 // |E_j|² of each chosen item
+	reliance float64
 	order    *kernel.Order
 	years    *years // nil: unknown
 }
@@ -77,6 +78,7 @@ func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 		for k := range vectors.Rows() {
 			l.leverage = append(l.leverage, dense.Dot(vectors.Row(k), vectors.Row(k)))
 		}
+		l.reliance = reliance(vectors)
 	}
 	return l
 }
@@ -128,7 +130,7 @@ func (l *linear) mix(history []int32, out []float64) {
 		z[k] = max(0, z[k]/max(1e-9, 1-l.leverage[k])/l.weight[k])
 		total += z[k]
 	}
-	if !(total > 0) {
+	if !(total > 0 && l.reliance > 0) {
 		return
 	}
 	for k := range z {
@@ -140,30 +142,40 @@ func (l *linear) mix(history []int32, out []float64) {
 			own = append(own, z[k])
 		}
 	}
-	part := partOf(own)
+	part := partOf(own, l.reliance)
 	for k, j := range l.choice.items {
 		out[j] = math.Log(part*z[k] + 1 - part)
 	}
 }
 
+// reliance says how far pairs stand out of the noise, at most 1. The ridge keeps a share q of the first direction, whose relative
+// error has about the variance ((1-q)/q)². From a half on pairs are noise.
+func reliance(vectors *model.Matrix) float64 {
+	q := 0.
+	for k := range vectors.Rows() {
+		q += vectors.Row(k)[0] * vectors.Row(k)[0]
+	}
+	return max(0, 1-2*(1-q)*(1-q)/max(1e-9, q*q))
+}
+
 // The part of a score that is predicted from pairs follows from the user's own items, and costs no privacy. Each chosen item is
-// predicted from the others, and the part is the most likely one, by expectation and maximization from a usual part that counts
-// like some items.
+// predicted from the others. Expectation and maximization find the most likely part, from a usual part that counts like some items,
+// and like more of them the less pairs stand out.
 const (
-	usualPart  = 0.4
-	priorLikes = 2
+	usualPart  = 0.4 // of full reliance
+	priorLikes = 2   // the same
 	partFits   = 20
 )
 
 // partOf takes predictions of the user's items, relative to their popularity.
-func partOf(ratios []float64) float64 {
-	part := usualPart
+func partOf(ratios []float64, reliance float64) float64 {
+	part := usualPart * reliance
 	for range partFits {
 		sum := usualPart * priorLikes
 		for _, r := range ratios {
 			sum += part * r / (part*r + 1 - part)
 		}
-		part = sum / (priorLikes + float64(len(ratios)))
+		part = sum / (priorLikes/reliance + float64(len(ratios)))
 	}
 	return part
 }

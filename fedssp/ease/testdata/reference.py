@@ -33,6 +33,9 @@ def scores(g, sigma):
     values, vectors = np.linalg.eigh(g)
     kept = (values > edge) & (values > 0)
     clean = (vectors * np.where(kept, np.sqrt(np.maximum(values**2 - edge**2, 0)), 0)) @ vectors.T
+    largest = np.sqrt(max(0, values[-1] ** 2 - edge**2))
+    q = largest / (largest + r)
+    reliance = max(0, 1 - 2 * ((1 - q) / q) ** 2)
     P = np.linalg.inv(clean + r * np.eye(top))
     B = -P / np.diag(P)
     np.fill_diagonal(B, 0)
@@ -42,11 +45,11 @@ def scores(g, sigma):
     for u in range(users):
         if z[u].sum() > 0:
             ratio = z[u] / z[u].sum() / share
-            # The likeliest part of pairs in a mixture with popularity, over the user's chosen items, with 2 more items at 0.4.
-            part = np.array([0.4])
+            # The likeliest part of pairs in a mixture with popularity, over the user's chosen items, with 2/reliance more items at 0.4 times it.
+            part = np.array([0.4 * reliance])
             for _ in range(20):
                 own = part * ratio[X[u, chosen] > 0]
-                part = (0.8 + (own / (own + 1 - part)).sum(keepdims=True)) / (2 + own.size)
+                part = (0.8 + (own / (own + 1 - part)).sum(keepdims=True)) / (2 / reliance + own.size)
             out[u, chosen] += np.log(part * ratio + 1 - part)
     return out, int(kept.sum())
 
