@@ -114,8 +114,8 @@ type About struct {
 	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
 	OneParty bool
 	Features FeatureUse
-	// SingleYears: of years of release it takes each year for itself, and no decades.
-	SingleYears bool
+	// Years are the features that it takes of years of release, with commas between; "": year, the decades.
+	Years string
 	// OnlyRanks: it learns from implicit feedback alone, and predicts no ratings.
 	OnlyRanks bool
 	// Profiles: it learns from public features of users, and of regressions ([dataset.Set.Profile]).

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -141,13 +142,11 @@ func PublishedSet(name string) (read.Entry, bool) {
 func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
 	specs := []string{FeatureSpec.Of(c)}
 	if c.IsAuto(FeatureSpec.Key) {
-		year := "year"
-		if Of(c).About().SingleYears {
-			year = "released"
-		}
-		specs = []string{"genres," + year, "genres", year}
+		years := cmp.Or(Of(c).About().Years, "year")
+		alone, _, _ := strings.Cut(years, ",")
+		specs = []string{"genres," + years, "genres", alone}
 		if set.Raters != nil {
-			specs = []string{"genres," + year + ",rater", "genres,rater", year + ",rater", "rater"}
+			specs = []string{"genres," + years + ",rater", "genres,rater", alone + ",rater", "rater"}
 		}
 		specs = append(specs, "none")
 	}

@@ -36,12 +36,12 @@ func init() {
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of experiments/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
-				Features: algorithm.TakesFeatures},
+				Features: algorithm.TakesFeatures, Years: "era,genre-era"},
 			form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "sufficient statistics perturbation with a fresh noisy sum for every step of the solver", Paper: "AM-SSP, algorithm 2",
-				Features: algorithm.TakesFeatures},
+				Features: algorithm.TakesFeatures, Years: "era,genre-era"},
 			form: settings.Form{Solvers: []settings.Solver{solver.Encoded}, Ours: true, Resampled: true},
 		},
 		{

@@ -226,7 +226,7 @@ func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
 func TestFeaturesOfAnExperiment(t *testing.T) {
 	effort.NotShort(t, "whole runs")
 	for settings, want := range map[string]string{
-		"algorithm=dp-cmf": "genres year", "algorithm=ssp-c": "genres year", "algorithm=ssp-c features=year": "year", "algorithm=ssp-c features=none": "",
+		"algorithm=dp-cmf": "genres year", "algorithm=ssp-c": "era genre-era genres", "algorithm=ssp-c features=year": "year", "algorithm=ssp-c features=none": "",
 		"algorithm=ada-dpals": "", "algorithm=private-item-bias": "", "": "",
 	} {
 		e := opened.Experiment(t, settings)

@@ -57,8 +57,13 @@ func TestFitAgainstWholeProducts(t *testing.T) {
 				for k, y := range w.Value {
 					dense.Axpy(want, y-w.Offset[k], w.Rows[k*w.Width:(k+1)*w.Width])
 				}
+				tastes := w.TasteRidge(&p, gram, want)
 				for k := range w.Width {
-					gram[k*w.Width+k] += w.Ridge(&p, k)
+					ridge := w.Ridge(&p, k)
+					if k >= w.Width-p.UserFeatures.Width() {
+						ridge = tastes
+					}
+					gram[k*w.Width+k] += ridge
 				}
 				if len(w.Value) > 0 && !plainSolve(gram, want, w.Width) {
 					t.Fatal("the fit has no solution")

@@ -39,6 +39,30 @@ func TestExtended(t *testing.T) {
 	}
 }
 
+// tasteRidge computes the ridge of features from their centred columns, first to end, and centred residuals, as the comment of
+// [user.Workspace.TasteRidge] says. A normal prior of mean and deviation 0.5 meets a measurement of variance 2λ²/|XᵀX|², and
+// m is the mean of both.
+func tasteRidge(x *mat.Dense, y *mat.VecDense, first, end int, p *kernel.Params) float64 {
+	n, _ := x.Dims()
+	centred, left := mat.NewDense(n, end-first, nil), mat.NewVecDense(n, nil)
+	for k := range n {
+		left.SetVec(k, y.AtVec(k)-mat.Sum(y)/float64(n))
+		for i := first; i < end; i++ {
+			centred.Set(k, i-first, x.At(k, i)-mat.Sum(x.ColView(i))/float64(n))
+		}
+	}
+	var gram mat.Dense
+	gram.Mul(centred.T(), centred)
+	var right mat.VecDense
+	right.MulVec(centred.T(), left)
+	noise := 3. / 64 * (p.Max - p.Min) * (p.Max - p.Min)
+	squares := math.Pow(mat.Norm(&gram, 2), 2)
+	measured := (mat.Dot(&right, &right)/noise - mat.Trace(&gram)) * p.UserRidge / squares
+	sure, before := squares/(2*p.UserRidge*p.UserRidge), 1/(0.5*0.5)
+	m := (0.5*before + measured*sure) / (before + sure)
+	return p.UserRidge / math.Min(math.Max(m, 0.05), 8)
+}
+
 // A client's fit is the ridge regression of its ratings on learned embeddings, a constant and
 // features, solved here densely by gonum. Its predictions, the residuals for its statistics and the
 // extended embeddings agree with it.
@@ -72,10 +96,14 @@ func TestTasteFit(t *testing.T) {
 	}
 	var gram mat.Dense
 	gram.Mul(x.T(), x)
+	tastes := tasteRidge(x, y, d, width-1, &p)
 	for i := range width {
 		ridge := p.UserRidge
-		if i == width-1 {
+		switch {
+		case i == width-1:
 			ridge = p.UserBiasRidge
+		case i >= d:
+			ridge = tastes
 		}
 		gram.Set(i, i, gram.At(i, i)+ridge)
 	}

@@ -45,11 +45,14 @@ func TestFeatures(t *testing.T) {
 	set := open(t, "testdata/good/movielens", Options{})
 	file := csvFile(t, "value,weight,ITEM_ID,category\r\n10,.5,10,similar\n9,2,10,similar\n\n"+
 		"\"Reiner, Rob\",1,2,director\n10,1e-3,2,similar\n9,1,2,cast\nEastwood,1,3,cast\n10,3,3,cast\n")
-	got := itemFeatures(t, set, " year,"+file+" ,genres,released")
+	got := itemFeatures(t, set, " year,"+file+" ,genres,released,era,genre-era")
 	want := &dataset.ItemFeatures{Items: 4, Digest: got.Digest, Categories: []dataset.Category{
 		{Name: "cast", Values: []string{"10", "9", "Eastwood"},
 			Start: []int32{0, 1, 3, 3, 3}, Value: []int32{1, 0, 2}, Weight: []float64{1, 3, 1}},
 		{Name: "director", Values: []string{"Reiner, Rob"}, Start: []int32{0, 1, 1, 1, 1}, Value: []int32{0}, Weight: []float64{1}},
+		{Name: "era", Values: []string{"1990", "2000", "2010"}, Start: []int32{0, 2, 2, 3, 5}, Value: []int32{0, 1, 0, 1, 2}, Weight: []float64{.5, .5, 1, .8, .2}},
+		{Name: "genre-era", Values: []string{"Comedy 1980", "Comedy 2000", "Drama 1980", "Drama 2000", "Drama 2020", "Horror 1980", "Horror 2000", "Romance 1980", "Romance 2000"},
+			Start: []int32{0, 6, 6, 8, 10}, Value: []int32{0, 1, 2, 3, 7, 8, 5, 6, 3, 4}, Weight: []float64{.25, .75, .25, .75, .25, .75, .5, .5, .9, .1}},
 		{Name: "genres", Values: []string{"Comedy", "Drama", "Horror", "Romance"},
 			Start: []int32{0, 3, 3, 4, 5}, Value: []int32{0, 1, 3, 2, 1}, Weight: []float64{1, 1, 1, 1, 1}},
 		{Name: "released", Values: []string{"1990", "1995", "2002"}, Start: []int32{0, 1, 1, 2, 3}, Value: []int32{1, 0, 2}, Weight: []float64{1, 1, 1}},
@@ -60,7 +63,7 @@ func TestFeatures(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	values, weights := got.Categories[4].Features(3)
+	values, weights := got.Categories[6].Features(3)
 	if !slices.Equal(values, []int32{0, 1}) || !slices.Equal(weights, []float64{2, .5}) {
 		t.Errorf("features of an item are %v, %v", values, weights)
 	}

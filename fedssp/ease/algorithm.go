@@ -75,7 +75,7 @@ type private struct{}
 
 var about = algorithm.About{
 	Name: name, Default: true, Help: "a linear model from a user's items to each other item, by one noisy sum of pairs of items: ranks without training", Paper: "EASE: Steck, WWW 2019, in our private form",
-	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true, OnlyRanks: true, ByUser: true, Features: algorithm.TakesFeatures, SingleYears: true,
+	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true, OnlyRanks: true, ByUser: true, Features: algorithm.TakesFeatures, Years: "released",
 	Units: []dp.Unit{dp.User}, OtherUnit: "one like of a user moves all pairs with the user's other likes: privacy is stated per user", Relation: dp.ZeroOut,
 	Keys: append(algorithm.Federated(), algorithm.NoiseDraw.Key, algorithm.FeatureSpec.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.LeastRatings.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key,
 		keys.items.Key, upload.Key, keys.norm.Key, keys.counts.Key, keys.ridge.Key),

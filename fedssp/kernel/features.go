@@ -33,7 +33,7 @@ type UserFeatures struct {
 }
 
 // MaxUserFeatures is the most features that a client weighs. It solves for all weights together.
-const MaxUserFeatures = 64
+const MaxUserFeatures = 48
 
 // NewUserFeatures takes the features of items, the commonest if there are many. It returns nil for
 // nil, for weight 0, and if no two items share a value. Features of an item have the norm weight,
@@ -193,18 +193,22 @@ func (t *UserFeatures) Kinds() int {
 // of categories and vocabularies. It returns for each value of each category its column, or -1, and
 // for each column its category. A value that only one item has says nothing about others.
 func Commonest(f *dataset.ItemFeatures, limit int) (columns [][]int, category []int) {
-	type value struct{ category, value, items int }
+	type value struct {
+		category, value int
+		items           float64 // the sum of their weights
+	}
 	var all []value
 	columns = make([][]int, len(f.Categories))
 	for c, cat := range f.Categories {
-		items := make([]int, len(cat.Values))
-		for _, v := range cat.Value {
+		items, sums := make([]int, len(cat.Values)), make([]float64, len(cat.Values))
+		for k, v := range cat.Value {
 			items[v]++
+			sums[v] += cat.Weight[k]
 		}
 		columns[c] = slices.Repeat([]int{-1}, len(cat.Values))
 		for v, n := range items {
 			if n > 1 {
-				all = append(all, value{c, v, n})
+				all = append(all, value{c, v, sums[v]})
 			}
 		}
 	}

@@ -157,14 +157,52 @@ func (w *Workspace) Fit(p *kernel.Params, m *kernel.Broadcast) {
 	}
 }
 
+// TasteRidge is the ridge of the weights of public features, from the upper triangle of XᵀX and from Xᵀr. How much a
+// user's weights differ from zero is estimated from the user's own ratings. With residuals r around their mean, features
+// X around theirs and noise of variance s, |Xᵀr|²/s - tr XᵀX has the expectation m·|XᵀX|²/λ and, without differences, the
+// variance 2|XᵀX|². Here m is the variance of the weights in units of s/λ. Its prior is half of what the settings
+// expect, with a deviation of as much. So a user whose ratings do not follow features is hardly predicted by them. Ours.
+func (w *Workspace) TasteRidge(p *kernel.Params, gram, right []float64) float64 {
+	const (
+		usual       = 0.5
+		noise       = 3. / 64 // of the square of the scale's length
+		least, most = 0.05, 8
+	)
+	n := float64(len(w.Value))
+	if !p.Bias || p.Logits || w.tastes == nil || p.Feedback == kernel.Implicit {
+		return p.UserRidge
+	}
+	s := noise * dense.Sqr(p.Max-p.Min)
+	sum := gram[p.Rank*w.Width:][:w.Width] // of each column
+	var squares, trace, norm float64
+	for i := w.head; i < w.Width; i++ {
+		mean, row := sum[i]/n, gram[i*w.Width:]
+		own := row[i] - float64(mean*sum[i])
+		squares += float64(dense.Sqr(right[i] - float64(mean*right[p.Rank])))
+		trace += own
+		pairs := 0.
+		for k := i + 1; k < w.Width; k++ {
+			pairs += float64(dense.Sqr(row[k] - float64(mean*sum[k])))
+		}
+		norm += float64(own*own) + 2*pairs
+	}
+	m := (1/usual + (squares/s-trace)/(2*p.UserRidge)) / (1/(usual*usual) + norm/(2*p.UserRidge*p.UserRidge))
+	return p.UserRidge / min(max(m, least), most)
+}
+
 // LeastSquares solves (XᵀX + Λ) beta = Xᵀ(y - offset).
 func (w *Workspace) LeastSquares(p *kernel.Params, m *kernel.Broadcast) {
 	if p.Feedback == kernel.Implicit {
 		dense.Unpack(w.Gram, m.PackedGramian(), p.Rank, p.Unobserved)
 	}
 	w.AddProducts(w.Beta)
+	tastes := w.TasteRidge(p, w.Gram, w.Beta)
 	for i := range w.Width {
-		w.Gram[i*w.Width+i] += w.Ridge(p, i)
+		ridge := tastes
+		if i < w.head {
+			ridge = w.Ridge(p, i)
+		}
+		w.Gram[i*w.Width+i] += ridge
 	}
 	if !dense.SolveUpper(w.Gram, w.Beta, w.Width) {
 		clear(w.Beta)

@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Pipe is a stream in memory, with deadlines by the test's clock. The code under test must
@@ -23,3 +27,11 @@ func (p Pipe) Reset() error                                 { return p.End.Close
 func (p Pipe) SetDeadline(t time.Time) error                { return p.End.SetDeadline(t) }
 func (p Pipe) SetReadDeadline(t time.Time) error            { return p.End.SetReadDeadline(t) }
 func (p Pipe) SetWriteDeadline(t time.Time) error           { return p.End.SetWriteDeadline(t) }
+
+// Terms returns the terms of a session in which four clients add up eight numbers three times.
+func Terms() session.Terms {
+	return session.Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: graph.SemiHonest,
+		StageTimeout: time.Second, Tail: time.Second,
+		Steps: protocol.Schedule{{Rounds: 3, Phase: "sums", Model: 1 << 20,
+			Releases: []protocol.Release{{Name: "v", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32}}}}}
+}
