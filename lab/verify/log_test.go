@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,7 +31,7 @@ import (
 
 // deployment is a federation without its processes: a log, a folder of the last model, and receipts.
 type deployment struct {
-	t      *testing.T
+	t      testing.TB
 	state  string
 	log    *store.SessionLog
 	dir    string            // of the model
@@ -55,7 +56,7 @@ func (d *deployment) must(err error) {
 	}
 }
 
-func newDeployment(t *testing.T) *deployment {
+func newDeployment(t testing.TB) *deployment {
 	t.Helper()
 	d := &deployment{t: t, state: t.TempDir(), kept: make(map[string]string)}
 	d.open("aggregator")
@@ -182,7 +183,7 @@ func (d *deployment) receipts() string {
 
 func (d *deployment) verify() *Report {
 	d.t.Helper()
-	r, err := Folder(d.t.Context(), d.dir, Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: d.receipts()})
+	r, err := Folder(context.Background(), d.dir, Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: d.receipts()})
 	d.must(err)
 	return r
 }
@@ -410,6 +411,19 @@ func TestLogFromAnAddress(t *testing.T) {
 	for _, path := range []string{empty, filepath.Join(t.TempDir(), "none")} {
 		if _, err := Folder(t.Context(), d.dir, Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: path}); err == nil {
 			t.Errorf("%s: no error", path)
+		}
+	}
+}
+
+// BenchmarkYear reports the time of checking a year of weekly sessions, each of another price, with the receipts of two clients.
+func BenchmarkYear(b *testing.B) {
+	d := newDeployment(b)
+	for i := range 52 {
+		d.session(fmt.Sprintf("epsilon=%v", 1+float64(i)/50), nil, "alice", "bob")
+	}
+	for b.Loop() {
+		if r := d.verify(); r.Err() != nil {
+			b.Fatal(r.Err())
 		}
 	}
 }

@@ -40,7 +40,7 @@ func simulate(t *testing.T, settings string) string {
 }
 
 // verdicts lists what is not true of a folder, as "forged files".
-func verdicts(t *testing.T, r *Report) (found []string) {
+func verdicts(t testing.TB, r *Report) (found []string) {
 	t.Helper()
 	for _, c := range r.Checks {
 		if c.Verdict != OK {
@@ -52,7 +52,7 @@ func verdicts(t *testing.T, r *Report) (found []string) {
 }
 
 // edit replaces a text in a file of a folder.
-func edit(t *testing.T, dir, name, old, replacement string) {
+func edit(t testing.TB, dir, name, old, replacement string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	b, err := os.ReadFile(path)
@@ -68,7 +68,7 @@ func edit(t *testing.T, dir, name, old, replacement string) {
 }
 
 // cover writes digests of the files as they are now, as a careful forger does.
-func cover(t *testing.T, dir string) {
+func cover(t testing.TB, dir string) {
 	t.Helper()
 	x, err := results.ReadEvidence(dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func cover(t *testing.T, dir string) {
 }
 
 // remember replaces the sessions of the evidence.
-func remember(t *testing.T, dir string, change func(x *results.Evidence)) {
+func remember(t testing.TB, dir string, change func(x *results.Evidence)) {
 	t.Helper()
 	x, err := results.ReadEvidence(dir)
 	if err != nil {
