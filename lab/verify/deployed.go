@@ -37,6 +37,34 @@ type owner struct {
 	set   *dataset.Set
 }
 
+// matrices compares the matrices that people read with the model that clients were sent, which the log names.
+func (f *folder) matrices(r *Report, p *agreement.Public) error {
+	e, err := agreement.Open(p)
+	if err != nil {
+		return err
+	}
+	is, err := os.ReadFile(filepath.Join(f.dir, results.SharedFile))
+	if err != nil {
+		r.add(Unchecked, "model", "%v", err)
+		return nil
+	}
+	held, err := e.Instance().Shared(is)
+	if err != nil {
+		r.add(Forged, "model", "%s: %v", results.SharedFile, err)
+		return nil
+	}
+	kept, err := results.ReadEmbeddings(f.dir)
+	if err != nil {
+		r.add(Unchecked, "model", "%v", err)
+	}
+	for _, x := range kept {
+		if i := slices.IndexFunc(held, func(y model.Embeddings) bool { return y.Name == x.Name }); i < 0 || !slices.Equal(held[i].Data(), x.Data()) {
+			r.add(Forged, "model", "%s.npy holds other numbers than %s", x.Name, results.SharedFile)
+		}
+	}
+	return nil
+}
+
 // repeat trains a deployment's model again, from what its parties agreed on and the owners' files. Secure sums add the same integers
 // as the sums here, so without noise the bits must be equal. Noise of a deployment is drawn from the machines' secret
 // entropy, and cannot be drawn again. Then the model is compared with models of repetitions that draw noise of the stated variance.
@@ -79,20 +107,6 @@ func (f *folder) repeat(ctx context.Context, r *Report, p *agreement.Public, o O
 		models = append(models, again)
 		if seed == 1 && bytes.Equal(models[0], models[1]) { // nothing is drawn, and further repetitions are the same
 			break
-		}
-	}
-	held, err := e.Instance().Shared(is)
-	if err != nil {
-		r.add(Forged, "model", "%s: %v", results.SharedFile, err)
-		return nil
-	}
-	kept, err := results.ReadEmbeddings(f.dir)
-	if err != nil {
-		return err
-	}
-	for _, x := range kept { // people read these, and clients compute with the other
-		if i := slices.IndexFunc(held, func(y model.Embeddings) bool { return y.Name == x.Name }); i < 0 || !slices.Equal(held[i].Data(), x.Data()) {
-			r.add(Forged, "model", "%s.npy holds other numbers than %s", x.Name, results.SharedFile)
 		}
 	}
 	if bytes.Equal(models[0], models[1]) {

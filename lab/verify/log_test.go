@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
 	entropy "github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -118,7 +119,19 @@ func (d *deployment) session(settings string, change func(l *protocol.Leaf), cli
 		change(l)
 	}
 	d.must(d.log.Add(l))
-	f := &protocol.Final{Model: []byte("the model of a session")}
+	f := &protocol.Final{Model: []byte("three numbers of a model")}
+	if _, err = e.Instance().Shared(f.Model); err != nil { // another algorithm's has another form
+		rows := "user,item,rating\n"
+		for u := range 40 {
+			rows += fmt.Sprintf("%d,%c,%d\n", u, 'a'+u%3, 1+u%5)
+		}
+		file := filepath.Join(d.t.TempDir(), "ratings.csv")
+		d.must(os.WriteFile(file, []byte(rows), 0o600))
+		owners, err := ownersOf(context.Background(), e, []string{file})
+		d.must(err)
+		f.Model, err = simulated(context.Background(), e, owners, 1, new(noise.Tables))
+		d.must(err)
+	}
 	d.must(protocol.SignFinal(drawn(d.t, "server").Ed25519(), protocol.SessionID{d.number}, f))
 	end := l.Ended(f, [][2]int{{1, l.Clients - 2}})
 	d.must(d.log.Add(end))
@@ -164,6 +177,11 @@ func (d *deployment) conclude(e *experiment.Experiment, p *agreement.Public, mod
 	d.must(err)
 	d.must(os.WriteFile(filepath.Join(d.dir, "summary.json"), summary, 0o600))
 	d.must(results.WriteDeployed(d.dir, text, model))
+	held, err := e.Instance().Shared(model)
+	d.must(err)
+	for _, x := range held {
+		d.must(results.WriteEmbeddings(d.dir, x))
+	}
 	d.must(results.WriteEvidence(d.dir, []algorithm.PastSession{past}, nil))
 }
 
@@ -261,6 +279,13 @@ func TestForgedLogsAreFound(t *testing.T) {
 		}, "forged noise"},
 		"another model": {nil, func(d *deployment) {
 			d.must(os.WriteFile(filepath.Join(d.dir, results.SharedFile), []byte("another"), 0o600))
+			cover(d.t, d.dir)
+		}, "forged model"},
+		"a matrix to read that is not the model's": {nil, func(d *deployment) {
+			kept, err := results.ReadEmbeddings(d.dir)
+			d.must(err)
+			kept[0].Data()[0] = 1
+			d.must(results.WriteEmbeddings(d.dir, kept[0]))
 			cover(d.t, d.dir)
 		}, "forged model"},
 		"a start hidden":                  {func(l *protocol.Leaf) { l.Claims.Start = strings.Repeat("ab", 32) }, nil, "forged start"},

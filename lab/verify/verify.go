@@ -168,6 +168,11 @@ func Folder(ctx context.Context, dir string, o Options) (*Report, error) {
 	f.history(r)
 	if deployed {
 		p := f.agreed(r)
+		if p != nil {
+			if err = f.matrices(r, p); err != nil {
+				return nil, err
+			}
+		}
 		if o.Log != "" && p != nil {
 			if err = f.logged(ctx, r, p, o); err != nil {
 				return nil, err
