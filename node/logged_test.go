@@ -69,9 +69,9 @@ func (f *federation) receipts(clients int) string {
 	}
 	var all []byte
 	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			f.t.Fatal(err)
+		text, wrong := os.ReadFile(path)
+		if wrong != nil {
+			f.t.Fatal(wrong)
 		}
 		all = append(all, text...)
 	}

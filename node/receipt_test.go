@@ -54,22 +54,22 @@ func TestSessionLoggedOtherwiseIsRefused(t *testing.T) {
 		"another delta":     func(l *protocol.Leaf) { l.Claims.Delta = 0.5 },
 		"no charges":        func(l *protocol.Leaf) { l.Charges = nil },
 	} {
-		log, err := store.OpenSessionLog("", admission.Hash{}, aggregator)
-		if err != nil {
-			t.Fatal(err)
+		log, wrong := store.OpenSessionLog("", admission.Hash{}, aggregator)
+		if wrong != nil {
+			t.Fatal(wrong)
 		}
 		leaf := own.Ended(final, nil)
 		change(leaf)
-		if err = log.Add(leaf); err != nil {
-			t.Fatal(err)
+		if wrong = log.Add(leaf); wrong != nil {
+			t.Fatal(wrong)
 		}
-		r, err := log.Receipt()
-		if err != nil {
-			t.Fatal(err)
+		r, wrong := log.Receipt()
+		if wrong != nil {
+			t.Fatal(wrong)
 		}
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
+		text, wrong := json.Marshal(r)
+		if wrong != nil {
+			t.Fatal(wrong)
 		}
 		_, err = meet(new(store.Receipts), text, own, final, admission.Contact{Peer: id.String()}, false)
 		if fine := name == "" || name == "survivors"; fine != (err == nil) || !fine && (!errors.Is(err, errLogged) || !peer.IsFatal(err)) {

@@ -291,13 +291,13 @@ var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budg
 func (p *Plan) Charges() ([]dp.Event, error) {
 	c := p.Cohort
 	var events []dp.Event
-	var sample sample
+	var drawn sample
 	for _, r := range p.Releases {
 		d2, d1 := r.Bounds()
 		switch r.Noise.Kind {
 		case Split, LocalNoise:
 			if r.Noise.batched() {
-				sample.add(r.Noise, d2, d1)
+				drawn.add(r.Noise, d2, d1)
 				continue
 			}
 			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
@@ -314,7 +314,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 			return nil, fmt.Errorf("release %q: %w", r.Name, ErrUnprotected)
 		}
 	}
-	return sample.events(events)
+	return drawn.events(events)
 }
 
 // Zeros is an input of nothing: of each release no coordinate is listed.

@@ -182,7 +182,7 @@ func Check(file, sums, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, release, err := signedList(sums, public)
+	list, named, err := signedList(sums, public)
 	if err != nil {
 		return "", err
 	}
@@ -194,7 +194,7 @@ func Check(file, sums, key string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %w", file, ErrNotSigned, err)
 	}
-	return fmt.Sprintf("%s: %s of %s, signed by the key %X", file, found, release, public.ID()), nil
+	return fmt.Sprintf("%s: %s of %s, signed by the key %X", file, found, named, public.ID()), nil
 }
 
 // publicKey reads a key, or else the key of this build.

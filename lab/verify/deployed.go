@@ -100,9 +100,9 @@ func (f *folder) repeat(ctx context.Context, r *Report, p *agreement.Public, o O
 	tables := new(noise.Tables)
 	models := make([][]byte, 0, o.Repetitions)
 	for seed := range max(2, o.Repetitions) {
-		again, err := simulated(ctx, e, owners, uint64(seed)+1, tables)
-		if err != nil {
-			return err
+		again, wrong := simulated(ctx, e, owners, uint64(seed)+1, tables)
+		if wrong != nil {
+			return wrong
 		}
 		models = append(models, again)
 		if seed == 1 && bytes.Equal(models[0], models[1]) { // nothing is drawn, and further repetitions are the same
@@ -173,9 +173,9 @@ func simulated(ctx context.Context, e *experiment.Experiment, owners []owner, se
 	}
 	check := func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }
 	for _, x := range owners {
-		party, err := e.Party(x.which, x.set, check)
-		if err != nil {
-			return nil, cli.Misusef("--owners: %w", err)
+		party, wrong := e.Party(x.which, x.set, check)
+		if wrong != nil {
+			return nil, cli.Misusef("--owners: %w", wrong)
 		}
 		f.Trainers = append(f.Trainers, client.Trainer(party))
 	}

@@ -35,16 +35,16 @@ func (f *folder) logged(ctx context.Context, r *Report, p *agreement.Public, o O
 	own := stated[len(stated)-1]
 	own.Clients, own.Rounds, own.Claims = f.summary.Clients, f.summary.Rounds, agreement.Claims(e)
 	for name, to := range map[string]*[]byte{results.PublicFile: &own.Agreement, results.SharedFile: &own.Model} {
-		content, err := os.ReadFile(filepath.Join(f.dir, name))
-		if err != nil {
-			return err
+		content, wrong := os.ReadFile(filepath.Join(f.dir, name))
+		if wrong != nil {
+			return wrong
 		}
 		sum := sha256.Sum256(content)
 		*to = sum[:]
 	}
 	a := store.Audit{Receipts: kept, Read: store.ReadFolder(o.Log), Cost: func(charges []dp.Event, delta, samplers float64) (float64, error) {
-		c, err := epsilonOf(charges, nil, delta, samplers)
-		return c.epsilon * (1 - c.tolerance), err
+		c, wrong := epsilonOf(charges, nil, delta, samplers)
+		return c.epsilon * (1 - c.tolerance), wrong
 	}, Report: func(good bool, subject, text string) {
 		r.add(map[bool]Verdict{true: OK, false: Forged}[good], subject, "%s", text)
 	}}

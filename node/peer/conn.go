@@ -141,8 +141,8 @@ func (l *Conn) Try(ctx context.Context) (at time.Time, err error) {
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
 	err = l.once(ctx, func(ctx context.Context, _ network.Stream) error {
-		s, err := l.host.NewStream(ctx, l.aggregator.ID, ClockID)
-		if err != nil {
+		s, wrong := l.host.NewStream(ctx, l.aggregator.ID, ClockID)
+		if wrong != nil {
 			return nil
 		}
 		Within(s, RegisterTimeout)

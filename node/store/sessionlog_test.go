@@ -295,7 +295,7 @@ func TestReceiptsFollowOneLog(t *testing.T) {
 // A kept receipt that was changed is refused, and so are keys whose signatures need no private key.
 func TestReceiptsAreSigned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "receipts.jsonl")
-	l, x := openLog(t, ""), new(store.Receipts)
+	l := openLog(t, "")
 	x, err := store.OpenReceipts(path)
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestReceiptsAreSigned(t *testing.T) {
 		"another log":             func(r *store.Receipt) { r.Log = clientKey(t, "another").Public() },
 	} {
 		k := kept()
-		if change(k); func() error { _, _, err := k.VerifyKept(); return err }() == nil {
+		if change(k); func() error { _, _, wrong := k.VerifyKept(); return wrong }() == nil {
 			t.Errorf("%s: it verifies", name)
 		}
 	}

@@ -86,7 +86,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
 		return cli.Misusef("--state is needed, and --items goes with --check")
 	}
-	if f, _, err := party.Of(specs[0].state, specs[0].invitation); err == nil && !c.Check { // else the call ends with that error
+	if f, _, wrong := party.Of(specs[0].state, specs[0].invitation); wrong == nil && !c.Check { // else the call ends with that error
 		s.starts(&log, f)
 	}
 	moved, err := c.moved()

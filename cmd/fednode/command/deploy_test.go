@@ -227,9 +227,9 @@ func TestTimersSessions(t *testing.T) {
 		if n > 0 {
 			m.run(cli.Done, strings.Fields(call)...)
 		}
-		model, err := filepath.EvalSymlinks(m.path("server/current"))
-		if err != nil || slices.Contains(models, model) {
-			t.Fatalf("session %d left %s: %v", n, model, err)
+		model, wrong := filepath.EvalSymlinks(m.path("server/current"))
+		if wrong != nil || slices.Contains(models, model) {
+			t.Fatalf("session %d left %s: %v", n, model, wrong)
 		}
 		models = append(models, model)
 	}

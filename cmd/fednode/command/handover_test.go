@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -77,7 +78,7 @@ func TestOperatorHandsOver(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(o.path("list.json"), list, 0o600)
 		}
-		if err = r.Close(); err != nil {
+		if err = errors.Join(err, r.Close()); err != nil {
 			t.Fatal(err)
 		}
 		next := keys[step+1]
