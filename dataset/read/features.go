@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -71,28 +72,36 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 		return nil, err
 	}
 	r := featureReader{set: s, from: make(map[string]string)}
+	noYears := fmt.Sprintf(noneListed, s.Name, "years")
 	for _, part := range parts {
 		switch part {
 		case featureGenres:
-			err = r.listed(part, s.Genres, fmt.Sprintf(noneListed, s.Name, "genres"))
+			err = r.listed(part, len(s.Genres), fmt.Sprintf(noneListed, s.Name, "genres"), alike(s.Genres))
 		case featureYear:
-			err = r.listed(part, periodsOf(s.Years, decade), fmt.Sprintf(noneListed, s.Name, "years"))
+			err = r.listed(part, len(s.Years), noYears, alike(periodsOf(s.Years, decade)))
 		default:
 			k := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part })
 			switch {
 			case part == featureRater && s.Raters != nil:
 				err = r.raters()
 			case k >= 0:
-				err = r.listed(part, s.Columns[k].Values, "the column of items.csv is empty")
+				err = r.listed(part, len(s.Columns[k].Values), "the column of items.csv is empty", alike(s.Columns[k].Values))
 			case part == featureReleased:
-				err = r.listed(part, periodsOf(s.Years, strconv.Itoa), fmt.Sprintf(noneListed, s.Name, "years"))
+				err = r.listed(part, len(s.Years), noYears, alike(periodsOf(s.Years, strconv.Itoa)))
 			case part == featureEra:
-				err = r.eras(part, 10, nil, fmt.Sprintf(noneListed, s.Name, "years"))
+				err = r.listed(part, len(s.Years), noYears, func(j int) map[string]float64 { return eras(s.Years[j], 10) })
 			case part == featureGenreEra:
-				if len(s.Genres) == 0 {
-					return nil, fmt.Errorf("features %q: %w: "+noneListed, part, ErrNoFeatures, s.Name, "genres")
-				}
-				err = r.eras(part, 20, s.Genres, fmt.Sprintf(noneListed, s.Name, "years"))
+				err = r.listed(part, min(len(s.Years), len(s.Genres)), fmt.Sprintf(noneListed, s.Name, "genres with years"), func(j int) map[string]float64 {
+					both := make(map[string]float64)
+					for _, genre := range s.Genres[j] {
+						for era, near := range eras(s.Years[j], 20) {
+							if genre != "" {
+								both[genre+" "+era] = near
+							}
+						}
+					}
+					return both
+				})
 			default:
 				err = r.file(part)
 			}
@@ -175,18 +184,17 @@ func (r *featureReader) category(name, from string) (*featureTable, error) {
 	return t, nil
 }
 
-// listed adds what the list of items says: the values of each item. A value that stands twice counts once.
-func (r *featureReader) listed(name string, values [][]string, none string) error {
+// listed adds what the list of items says: the values of each of n items, and their weights. An empty value is none.
+func (r *featureReader) listed(name string, n int, none string, of func(j int) map[string]float64) error {
 	t, err := r.category(name, "the list of items")
 	if err != nil {
 		return err
 	}
-	for j, list := range values {
-		for k, v := range list {
-			if v == "" || slices.Contains(list[:k], v) {
-				continue
-			}
-			if err = t.add(int32(j), []byte(v), 1); err != nil {
+	for j := range n {
+		values := of(j)
+		delete(values, "")
+		for _, v := range slices.Sorted(maps.Keys(values)) {
+			if err = t.add(int32(j), []byte(v), values[v]); err != nil {
 				return err
 			}
 		}
@@ -197,35 +205,30 @@ func (r *featureReader) listed(name string, values [][]string, none string) erro
 	return nil
 }
 
-// eras adds the two multiples of span years around each item's year, by how near they are; with groups, each of the
-// item's groups with both.
-func (r *featureReader) eras(name string, span int, groups [][]string, none string) error {
-	t, err := r.category(name, "the list of items")
-	if err != nil {
-		return err
-	}
-	for j, year := range r.set.Years {
-		of := []string{""}
-		if groups != nil {
-			of = slices.Compact(slices.Sorted(slices.Values(groups[j])))
+// alike gives each of an item's values the weight 1.
+func alike(values [][]string) func(j int) map[string]float64 {
+	return func(j int) map[string]float64 {
+		all := make(map[string]float64)
+		for _, v := range values[j] {
+			all[v] = 1
 		}
-		after := (year%span + span) % span // years of the era's beginning
-		for _, group := range of {
-			for at, weight := range map[int]int{year - after: span - after, year - after + span: after} {
-				if weight == 0 || year == 0 || group == "" && groups != nil {
-					continue
-				}
-				value := strings.TrimSpace(group + " " + strconv.Itoa(at))
-				if err = t.add(int32(j), []byte(value), float64(weight)/float64(span)); err != nil {
-					return err
-				}
-			}
-		}
+		return all
 	}
-	if len(t.features) == 0 {
-		return fmt.Errorf("%w: %s", ErrNoFeatures, none)
+}
+
+// eras returns the two multiples of span years around a year, by how near they are; nothing for year 0.
+func eras(year, span int) map[string]float64 {
+	after := (year%span + span) % span // years of the era's beginning
+	switch {
+	case year == 0:
+		return nil
+	case after == 0:
+		return map[string]float64{strconv.Itoa(year): 1}
 	}
-	return nil
+	return map[string]float64{
+		strconv.Itoa(year - after):        float64(span-after) / float64(span),
+		strconv.Itoa(year - after + span): float64(after) / float64(span),
+	}
 }
 
 func decade(year int) string { return fmt.Sprintf("%ds", year/10*10) }
