@@ -1,0 +1,217 @@
+package hub
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/relay"
+)
+
+// carry reads and writes the messages of a registered peer until its stream ends.
+func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
+	_ = c.stream.SetDeadline(time.Time{})
+	wrote := make(chan struct{})
+	a.busy.Go(func() {
+		defer close(wrote)
+		if err := c.queue.Write(c.stream, c.closed); err != nil {
+			c.close()
+		}
+	})
+	defer c.close()
+	r := wire.NewReader(c.stream, s.terms.Limits(from.Role, protocol.Aggregator)) // also of a relay, which clients take for it
+	r.Watch(func(begins bool) {
+		until := time.Time{} // it may say nothing for as long as it likes, but not stop within a message
+		if begins {
+			until = time.Now().Add(peer.Patience)
+		}
+		_ = c.stream.SetReadDeadline(until) // a stream that takes none fails when it is used
+		if c.queue.Moves != nil {
+			c.queue.Moves(begins, time.Time{})
+		}
+	})
+	pace := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
+	for {
+		m, err := r.Read()
+		if _, malformed := errors.AsType[*wire.FieldError](err); malformed {
+			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
+			m = nil
+		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
+			c.queue.End() // by which the server knows that what it said last has arrived, behind the receipt
+			<-wrote
+			c.finish()
+			return peer.ErrEnd
+		} else if err != nil {
+			return peer.IgnoreEOF(err)
+		}
+		// A peer that sends more is read more slowly, which is all that it notices.
+		if err = pace.Wait(s.ctx); err != nil {
+			return nil
+		}
+		if m == nil {
+			continue
+		}
+		if f, ok := m.(*protocol.Final); ok && from.Role == protocol.Server {
+			if err = a.keepFinal(s, f); err != nil {
+				return fmt.Errorf("keeping the end of the session: %w", err)
+			}
+			if answer, failed := wire.AppendFrames(nil, &protocol.Final{Receipt: f.Receipt}); failed == nil {
+				_ = c.queue.Add(answer)
+			}
+			a.paid.Set(false)
+			a.busy.Go(a.applyGrowth)
+		}
+		a.heard(c.place, m)
+		if o, ok := m.(*protocol.Open); ok && from.Role == protocol.Server && o.Plan != nil {
+			a.paid.Set(false) // the server has the sum of the round before
+			a.mu.Lock()
+			s.opened, s.first = max(s.opened, o.Plan.Round), cmp.Or(s.first, o.Plan.Round)
+			a.mu.Unlock()
+		}
+		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
+	}
+}
+
+// How often a peer may speak: a round is at most five messages.
+const (
+	messagesPerSecond = 20
+	messagesAtOnce    = 40
+)
+
+// send queues messages for whom they are for; a client that is not there misses them.
+func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s != a.session {
+		return
+	}
+	post := new(frameCache)
+	if slices.ContainsFunc(list, func(e protocol.Envelope) bool { return e.Message.Kind() == protocol.KindProceed }) {
+		a.paid.Set(true)
+	}
+	for _, e := range relay.Wrap(list, a.through) {
+		if e.To.Role == protocol.Aggregator {
+			if err := a.above.send(s, e.Message); err != nil {
+				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent to the aggregator")
+			}
+			continue
+		}
+		c := a.conns[admission.Place(e.To)]
+		there := c != nil && c.in == s
+		if !there && e.To.Role != protocol.Server {
+			continue
+		}
+		if !protocol.IsWhole(e.Message) {
+			a.sendLater(c, e, post)
+			continue
+		}
+		pieces, err := post.frames(e.Message)
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+			continue
+		}
+		if e.To.Role == protocol.Server {
+			s.told = pieces // it comes back for it
+			if sum, ok := e.Message.(*protocol.Result); ok && s.sums != nil {
+				s.sums[sum.Round] = sum.Survivors
+			}
+		}
+		if !there {
+			continue
+		}
+		if err := c.add(e.Message.Kind(), pieces); err != nil {
+			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
+			c.close()
+		}
+	}
+}
+
+// sendLater queues a message whose long parts are loaded when it is written. The caller holds mu.
+func (a *Aggregator) sendLater(c *conn, e protocol.Envelope, post *frameCache) {
+	if c.place.Role == protocol.Client && e.Message.Kind() == protocol.KindAnnounce {
+		c.queue.Stale()
+	}
+	begun := c.begun
+	if e.Message.Kind() == protocol.KindAnnounce {
+		c.begun = nil
+	}
+	c.queue.AddLater(func() ([][]byte, error) {
+		m, err := protocol.Whole(e.Message)
+		if errors.Is(err, fs.ErrClosed) {
+			return nil, nil // the stage is over
+		}
+		var pieces [][]byte
+		if err == nil {
+			pieces, err = post.frames(m)
+		}
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("party", e.To).Stringer("kind", e.Message.Kind()).Msg("a message cannot be made, and its party is let go")
+			return nil, err
+		}
+		if e.Message.Kind() == protocol.KindAnnounce {
+			pieces = begun.Rest(protocol.KindAnnounce, pieces)
+		}
+		return pieces, nil
+	})
+}
+
+// add queues a message. A new plan, and the end, make useless what waits for a client: it is of earlier rounds.
+// A relay has messages of many clients. The caller holds the aggregator's mu.
+func (c *conn) add(kind protocol.Kind, pieces [][]byte) error {
+	pieces = c.rest(kind, pieces)
+	if c.place.Role == protocol.Client && (kind == protocol.KindAnnounce || kind == protocol.KindFinal) {
+		return c.queue.Replace(pieces...)
+	}
+	return c.queue.Add(pieces...)
+}
+
+// rest returns the frames of a message that a peer lacks. They are all frames, except of the first broadcast after
+// the peer has registered. The caller holds the aggregator's mu.
+func (c *conn) rest(kind protocol.Kind, pieces [][]byte) [][]byte {
+	if kind != protocol.KindAnnounce && kind != protocol.KindFinal {
+		return pieces
+	}
+	b := c.begun
+	c.begun = nil
+	return b.Rest(kind, pieces)
+}
+
+// frameCache encodes what is sent to many: a message for all is encoded once, and so is the
+// plan that all are announced, with what each is delivered.
+type frameCache struct {
+	mu       sync.Mutex
+	last     protocol.Message
+	pieces   [][]byte
+	announce wire.Announcer
+}
+
+func (p *frameCache) frames(m protocol.Message) ([][]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m == p.last {
+		return p.pieces, nil
+	}
+	var pieces [][]byte
+	var err error
+	if x, ok := m.(*protocol.Announce); ok {
+		pieces, err = p.announce.Frames(x)
+	} else {
+		pieces = make([][]byte, 1)
+		pieces[0], err = wire.AppendFrames(nil, m)
+	}
+	if err == nil {
+		p.last, p.pieces = m, pieces
+	}
+	return pieces, err
+}
