@@ -238,7 +238,7 @@ var (
 	ErrOwner = errors.New("store: the file belongs to another party")
 	// ErrFormat: the file is of another kind, or another version of this program has written it. A start again does not
 	// change that.
-	ErrFormat error = &lasting{errors.New("store: the file is of another kind, or another version of this program has written it")}
+	ErrFormat = admission.Lasting(errors.New("store: the file is of another kind, or another version of this program has written it"))
 	// ErrCorrupt: the file does not hold what was written to it.
 	ErrCorrupt = errors.New("store: the file is damaged, and was left as it is; keep a copy of it, and check the disk")
 	// ErrShared: another user can write to the folder.
@@ -246,14 +246,6 @@ var (
 	// ErrClosed: the log was closed, by Close or after a write that failed.
 	ErrClosed = errors.New("store: the log is closed")
 )
-
-// lasting is an error that a start again does not change.
-type lasting struct{ error }
-
-func (e *lasting) Unwrap() error { return e.error }
-
-// Usage reports that the call was wrong, so that a supervisor does not start the process again.
-func (e *lasting) Usage() bool { return true }
 
 // Foreign returns the error for entries that this version does not understand, of a log whose chain of hashes holds. It
 // names the version that has written the log last.

@@ -328,7 +328,7 @@ func (l *Ledger) Meet(h Head, owner admission.PublicKey) error {
 // lacks returns an error if the ledger is not what a verified head of its client continues from. The caller holds mu.
 func (l *Ledger) lacks(h *Head) (lacks, err error) {
 	if h.Count > l.count {
-		return &lasting{fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, l.count, h.Count, remedy)}, nil
+		return admission.Lasting(fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, l.count, h.Count, remedy)), nil
 	}
 	var chain protocol.Hash
 	n := uint64(0)
@@ -341,7 +341,7 @@ func (l *Ledger) lacks(h *Head) (lacks, err error) {
 	if err != nil || chain == h.Chain {
 		return nil, err
 	}
-	return &lasting{fmt.Errorf("%w: of the first %d charges that the client has signed for, not all are in it. %s", ErrForked, h.Count, remedy)}, nil
+	return admission.Lasting(fmt.Errorf("%w: of the first %d charges that the client has signed for, not all are in it. %s", ErrForked, h.Count, remedy)), nil
 }
 
 const remedy = "The state was restored from an old copy, or two machines run copies of it, so it does not know all that was spent. " +
