@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -140,4 +142,228 @@ func (e Event) compare(o Event) int {
 		cmp.Compare(e.L2, o.L2),
 		cmp.Compare(e.L1, o.L1),
 	)
+}
+
+// loss holds the costs of one release of an event. Each is computed when first asked for and kept.
+// Safe for concurrent use.
+type loss struct {
+	event Event  // with Count 1
+	id    uint32 // unique within one meter; 0 outside
+
+	curve   func() (renyiCurve, error) // Rényi divergences, see rdp.go
+	standIn func() *loss               // the Gaussian that dominates the event, see rdp.go
+	pld     func() *gaussianLoss       // the distribution of the privacy loss, see pld.go; nil: none
+}
+
+func newLoss(e Event, id uint32) *loss {
+	e.Count = 1
+	return &loss{
+		event:   e,
+		id:      id,
+		curve:   sync.OnceValues(func() (renyiCurve, error) { return eventCurve(e) }),
+		standIn: sync.OnceValue(func() *loss { return newLoss(gaussianStandIn(e), 0) }),
+		pld:     sync.OnceValue(func() *gaussianLoss { return eventLoss(e) }),
+	}
+}
+
+// term is count releases of the same event.
+type term struct {
+	loss  *loss
+	count int
+}
+
+// composition is a list of distinct events in the order of Event.compare.
+// The order makes every sum over it independent of the order of charging.
+type composition []term
+
+// add returns the composition with e added in place. It calls intern for the loss of an event that
+// the composition does not hold yet.
+func (c composition) add(e Event, intern func(Event) *loss) (composition, error) {
+	i, found := slices.BinarySearchFunc(c, e, func(t term, e Event) int { return t.loss.event.compare(e) })
+	if !found {
+		return slices.Insert(c, i, term{intern(e), e.Count}), nil
+	}
+	if c[i].count > math.MaxInt-e.Count {
+		return nil, fmt.Errorf("dp: %d and %d more releases of one %s event are too many to count", c[i].count, e.Count, e.Mechanism)
+	}
+	c[i].count += e.Count
+	return c, nil
+}
+
+// compose validates events and puts them in canonical form.
+func compose(events []Event) (composition, error) {
+	c := make(composition, 0, len(events))
+	for i, e := range events {
+		if err := e.Validate(); err != nil {
+			return nil, fmt.Errorf("event %d: %w", i, err)
+		}
+		var err error
+		if c, err = c.add(e, func(e Event) *loss { return newLoss(e, 0) }); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c composition) first(f func(Mechanism) bool) (Mechanism, bool) {
+	for _, t := range c {
+		if f(t.loss.event.Mechanism) {
+			return t.loss.event.Mechanism, true
+		}
+	}
+	return "", false
+}
+
+// Budget limits the privacy to be spent, and says how to measure spending. Calibrations meet a
+// budget; a ledger enforces one over a client's life.
+type Budget struct {
+	Epsilon      float64 // positive; with +Inf a ledger counts without a limit, and there is nothing to calibrate
+	Delta        float64 // in (0, 1)
+	Accountant   Accountant
+	SamplerError float64 // as in Problem
+}
+
+// Validate reports every fault of the budget.
+func (b Budget) Validate() error {
+	errs := problems.List{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
+	errs.If(!(b.Epsilon > 0), "dp: budget epsilon is %v; it must be positive", b.Epsilon)
+	return errors.Join(errs...)
+}
+
+// ValidateFinite is Validate for calibrations: it also refuses a budget without a limit.
+func (b Budget) ValidateFinite() error {
+	errs := problems.List{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
+	errs.If(!(b.Epsilon > 0) || math.IsInf(b.Epsilon, 1), "dp: budget epsilon is %v; it must be positive and finite", b.Epsilon)
+	return errors.Join(errs...)
+}
+
+// ReplaceViews returns the noise variances of the two views of a sum G that the published two-round
+// noise scheme reveals, in the units of variance. Charge both views, each as a release of its own.
+//
+// variance is the target V. required = ⌈(1-ω)N⌉ - c is w, the number of honest clients certain to
+// remain. survivors = |U1| - c counts the honest clients whose masked input arrived, at least w.
+// answered = |U2| - c counts the honest clients that replaced their noise in round two, at most
+// survivors.
+//
+// Every client of U1 first adds noise of variance a = V/w. In round two the clients of U2 take it
+// back and add fresh noise of variance b = V/|U1|. The server holds, up to the terms that colluders
+// can subtract,
+//
+//	G + S + Σ_{U2} ξ    and    G + S + Σ_{U2} ξ',    S = Σ_{U1 \ U2} ξ.
+//
+// Take S away from both: G + Σξ and G + Σξ' are two releases with independent noise, of variances
+// |U2|·a and |U2|·b. Adding one independent S to both is post-processing and gives the server's
+// views, so the pair without S costs at least as much as the pair with it. If every client answers,
+// S is empty and nothing was given away: the variances are |U1|·a and V.
+func ReplaceViews(variance float64, required, survivors, answered int) (first, second float64, err error) {
+	var errs problems.List
+	errs.If(!(variance > 0) || math.IsInf(variance, 1), "dp: variance is %v; it must be positive and finite", variance)
+	errs.If(required < 1, "dp: %d honest clients are certain to remain; there must be at least 1", required)
+	errs.If(survivors < required,
+		"dp: %d honest clients sent a masked input; fewer than the required %d must not be summed", survivors, required)
+	errs.If(answered < 1 || answered > survivors,
+		"dp: %d honest clients replaced their noise; it must be from 1 to the %d that sent a masked input", answered, survivors)
+	if err := errors.Join(errs...); err != nil {
+		return 0, 0, err
+	}
+	u2 := float64(answered)
+	return u2 * variance / float64(required), u2 * variance / float64(survivors), nil
+}
+
+// ForReplacement returns the budget for add-remove with which b holds if one unit is replaced by
+// another: (ε/2, δ/(1 + e^(ε/2))). [Statement.Replacement] has the proof. Poisson samples, whose
+// accountants know only units that are present or absent, use it to protect a label that is
+// replaced: the data set without the example lies between the two. [Budget.Replaced] is the way
+// back.
+func (b Budget) ForReplacement() Budget {
+	b.Epsilon /= 2
+	b.Delta /= 1 + math.Exp(b.Epsilon)
+	return b
+}
+
+// Replaced converts spent, the ε of a run that was calibrated by ForReplacement, to replacement of
+// one unit: 2ε, at b's δ.
+func (b Budget) Replaced(spent Result) Result {
+	spent.Epsilon *= 2
+	return spent
+}
+
+// Replaced returns an upper bound on ε at the problem's δ for the other neighbours: data sets A and
+// B in which one unit is replaced by another. Both are neighbours of the set E without the unit.
+//
+// A release without samples moves at most twice as far between A and B as from E. So Replaced
+// doubles the sensitivities, which is exact for Gaussians. With samples, two steps lead from A over
+// E to B. If the releases are (ε₁, δ₁)-private and (ε₂, δ₂)-private under add-remove, then for any
+// event S
+//
+//	P[A] <= e^ε₁·P[E] + δ₁ <= e^ε₁(e^ε₂·P[B] + δ₂) + δ₁ = e^(ε₁+ε₂)·P[B] + δ₁ + e^ε₁·δ₂.
+//
+// The first step takes the unit away, and the second adds one. The accountant gives ε₁ for δ₁ = t·δ,
+// and ε₂ for δ₂ = (1-t)·δ·e^-ε₁; PLD gives each for its own direction. The sum is a bound at δ for
+// every t in (0, 1). Sampling never raises δ, which is jointly convex: so the bound without samples
+// limits the sum. For Gaussians without samples, where the least ε is known, two steps would exceed
+// it by less than 0.2%. With samples they exceed it by up to a half. Of a private search, the curve of each run is
+// converted (renyiCurve.replaced).
+func (p Problem) Replaced() (Result, error) {
+	if len(p.Searches) > 0 {
+		if err := p.Validate(); err != nil {
+			return Result{}, err
+		}
+		return p.searched(renyiCurve.replaced)
+	}
+	doubled := slices.Clone(p.Events)
+	sampled := false
+	for i := range doubled {
+		sampled = sampled || doubled[i].Mechanism.Sampled()
+		doubled[i] = doubled[i].doubled()
+	}
+	problem := p
+	problem.Events = doubled
+	limit, err := problem.Epsilon()
+	if err != nil || !sampled {
+		return limit, err
+	}
+	r, err := p.Epsilon()
+	if err != nil {
+		return Result{}, err
+	}
+	c, err := compose(p.Events)
+	if err != nil {
+		return Result{}, err
+	}
+	b, _, err := r.Accountant.bound(c)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Epsilon = min(settings{p.Accountant, p.Delta, p.SamplerError}.solve(twoSteps{b}), limit.Epsilon)
+	return r, nil
+}
+
+// doubled returns the event without samples whose sensitivities are twice as large.
+func (e Event) doubled() Event {
+	if e.Mechanism.Integer() {
+		return Skellam(e.Variance, 2*e.L2, 2*e.L1).Times(e.Count)
+	}
+	return Gaussian(e.NoiseMultiplier / 2).Times(e.Count)
+}
+
+// twoSteps is the privacyBound of two neighbours in a row, see Problem.Replaced.
+type twoSteps struct{ step privacyBound }
+
+func (b twoSteps) epsilon(delta float64) float64 {
+	least := math.Inf(1)
+	for _, t := range []float64{0.25, 0.5, 0.75} {
+		first := b.along(t*delta, removed)
+		least = min(least, first+b.along((1-t)*delta*math.Exp(-first), added))
+	}
+	return least
+}
+
+// along returns ε of one step in a direction; of both directions if the accountant has one bound for
+// them.
+func (b twoSteps) along(delta float64, way direction) float64 {
+	if p, ok := b.step.(pldComposition); ok {
+		return p.along(delta, way)
+	}
+	return b.step.epsilon(delta)
 }

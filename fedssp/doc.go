@@ -57,7 +57,7 @@
 //
 //   - Σ_j w_j² <= 1: see user/weights.go. The server may choose the counts that shape the
 //     weights, but the weights are normalised last.
-//   - ‖u‖ <= Γ_u and finite: see user/local.go. The server may choose the items that u is
+//   - ‖u‖ <= Γ_u and finite: see user/user.go. The server may choose the items that u is
 //     fitted to, but u is clipped last.
 //
 // With svec (off-diagonals times √2) the norm of a packed matrix is its Frobenius norm, so ‖svec(u

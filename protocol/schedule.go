@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/problems"
@@ -178,4 +179,172 @@ func (s Schedule) Charges(c Cohort, past, attempts int) ([]dp.Event, error) {
 		}
 	}
 	return all, nil
+}
+
+// Input is an input of a driver to a role: Start, Received, Registered, Connected, Disconnected, Transfer, RelayLost, Done or Tick.
+type Input interface{ input() }
+
+// Start begins a role's life.
+type Start struct{}
+
+// Received hands over a message.
+type Received struct{ Envelope Envelope }
+
+// Registered tells the aggregator that a client has restarted with nothing but its records: whatever it was doing is lost. Sent to
+// the server, it says that the aggregator has restarted, and Client has no meaning.
+type Registered struct{ Client ClientID }
+
+// Connected tells the aggregator that a client has a connection to it. Connections are numbered in the order in which they came
+// about, from 1. A driver that reports them reports all of them: see aggregator.Config.
+type Connected struct {
+	Client     ClientID
+	Connection uint64
+	// Relayed says that it is a connection to a relay.
+	Relayed bool
+}
+
+// Disconnected tells the aggregator that a connection is lost, which may be old news.
+type Disconnected struct {
+	Client     ClientID
+	Connection uint64
+}
+
+// Transfer tells the aggregator that a long message (LongMessage) begins or has ceased to pass a client's
+// connection, in either direction. A driver that reports it drops a connection on which too little moves.
+type Transfer struct {
+	Client     ClientID
+	Connection uint64
+	Begins     bool
+	// Until is when the last bytes of a message to the client arrive, at the speed of those before. Zero: they have.
+	Until time.Time
+}
+
+// Alone tells the aggregator that so many clients decline the session that no round can come about: it waits for none of them.
+type Alone struct{}
+
+// RelayLost tells the aggregator that the connection to a relay is lost: what it holds will
+// not come. A relay that connects again has another number.
+type RelayLost struct{ Number int }
+
+// Tick says that the time a role asked to be woken at has come.
+type Tick struct{}
+
+func (Start) input()        {}
+func (Received) input()     {}
+func (Registered) input()   {}
+func (Connected) input()    {}
+func (Disconnected) input() {}
+func (Transfer) input()     {}
+func (Alone) input()        {}
+func (RelayLost) input()    {}
+func (Done) input()         {}
+func (Tick) input()         {}
+
+// Effects are a role's requests to its driver. The driver carries the fields out in this order:
+// everything in Persist is durable before anything is sent.
+type Effects struct {
+	Persist []Record
+	Send    []Envelope
+	Wake    time.Time // zero: the time asked for before stands, if any
+	Work    []Work
+	Events  []Event
+}
+
+// Record is something a role must still know after a crash.
+type Record interface{ record() }
+
+// Charged records what a round cost a client's privacy (nothing if the client keeps no ledger), and that the client must not take
+// part in that round again. It is durable before the masked input leaves and is never undone.
+type Charged struct {
+	Session SessionID
+	Round   uint64
+	Events  []dp.Event
+}
+
+func (Charged) record() {}
+
+// Trained records what a client has trained for itself alone, so that a restart does not
+// lose steps that were charged. It is durable before any result of the same steps leaves.
+type Trained struct {
+	Session SessionID
+	Round   uint64 // of the latest steps
+	State   []byte // of the trainer, as it restores it
+}
+
+func (Trained) record() {}
+
+// Checkpoint records the progress of a session, so that a restarted server can continue from there.
+// Of a round only the fact that it was opened is kept, and no round number is used twice. It is
+// durable before the plan of Round leaves, and again before the final model leaves.
+type Checkpoint struct {
+	Session SessionID
+	Round   uint64 // the latest that was opened; 0: none
+	State   []byte // of the server, as it restores it
+}
+
+func (Checkpoint) record() {}
+
+// EventKind names what happened.
+type EventKind uint8
+
+// The events that roles report.
+const (
+	// RoundOpened: the aggregator announced a plan.
+	RoundOpened EventKind = iota
+	// StageClosed: the aggregator takes no more answers of a stage, and continues.
+	StageClosed
+	// RoundSummed: a round ended in a sum.
+	RoundSummed
+	// SumRefused: the server makes no use of a sum that honest clients cannot have given; Err says of which release, and why.
+	SumRefused
+	// RoundAborted: a round ended without a sum; Err says why.
+	RoundAborted
+	// RoundHeld: a round waits for clients, since too few are connected or were prepared; Err says how many it waits for.
+	RoundHeld
+	// ClientLost: a client did not answer a stage in time.
+	ClientLost
+	// ClientSilent: a client is connected and has answered nothing for some rounds, and stages do not wait for it
+	// any more; Err says what to do.
+	ClientSilent
+	// ClientAccused: another client, By, complains about the shares that this one dealt to
+	// it. The aggregator reports it, and the client that complains.
+	ClientAccused
+	// ClientExcluded: a client has broken the protocol, as Err says, and takes no part in what is left of the session.
+	ClientExcluded
+	// InputUnusable: a client's own contribution broke its bounds; it sends zero and noise. Only the client itself is told.
+	InputUnusable
+	// PlanRefused: a client does not take part in a round, because of its budget or because the plan is not sound.
+	PlanRefused
+	// MessageIgnored: a message came late, twice, or from a party that cannot send it.
+	MessageIgnored
+	// WorkFailed: a computation of a role failed.
+	WorkFailed
+	// SessionDeclined: a client takes no part in the session that there is. Err is the kind of its reason.
+	SessionDeclined
+	// SessionEnded: the last round is over; for a client, its trainer is done as well.
+	SessionEnded
+)
+
+var eventNames = [...]string{
+	RoundOpened: "round-opened", StageClosed: "stage-closed", RoundSummed: "round-summed", SumRefused: "sum-refused", RoundAborted: "round-aborted", RoundHeld: "round-held",
+	ClientLost: "client-lost", ClientSilent: "client-silent", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
+	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionDeclined: "session-declined", SessionEnded: "session-ended",
+}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// Event is something worth logging or counting. It never carries a rating, a vector or a secret. But the Err of InputUnusable says
+// which bound the client's own data broke, so only the client itself may see it.
+type Event struct {
+	Kind  EventKind
+	Round uint64
+	Party Party // whom it is about
+	By    Party // of ClientAccused
+	Stage Stage // of ClientLost, MessageIgnored and StageClosed
+	Err   error // why, where there is a why
 }

@@ -2,8 +2,15 @@ package sim
 
 import (
 	"container/heap"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
 	"time"
 
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -129,4 +136,105 @@ func (h *instants) Pop() any {
 	old[len(old)-1] = nil // a past instant may hold the messages of a whole cohort
 	*h = old[:len(old)-1]
 	return last
+}
+
+// Faults says which clients are lost, and when. Each client and round has a separate
+// random stream, so the result does not depend on other clients or on the order of
+// events.
+type Faults struct {
+	// Dropout is the probability, in [0, 1), that a client is lost in a round. It is
+	// back in the next one.
+	Dropout float64
+	// Stages are the stages at which clients are lost, with equal probability: the client
+	// stops before it sends that stage's message.
+	Stages []protocol.Stage
+	// Leave is the probability, in [0, 1], that a client leaves for good during the run,
+	// at a round drawn uniformly.
+	Leave float64
+	// Away is the probability, in [0, 1], that a client goes away once, at a round
+	// drawn uniformly, and is back after AwayRounds rounds.
+	Away       float64
+	AwayRounds int
+	// Gone lists clients that are in no round, such as the places of a deployment that were given up.
+	Gone []protocol.ClientID
+}
+
+// Validate reports everything that makes the faults unusable.
+func (f Faults) Validate() error {
+	var errs problems.List
+	errs.If(!(f.Dropout >= 0 && f.Dropout < 1), "dropout is %v; it must be at least 0 and below 1", f.Dropout)
+	errs.If(f.Dropout > 0 && len(f.Stages) == 0, "clients drop out, but at no stage")
+	for _, s := range f.Stages {
+		errs.If(s >= protocol.Stages, "%s is not a stage", s)
+	}
+	errs.If(!(f.Leave >= 0 && f.Leave <= 1), "leave is %v; it must be from 0 to 1", f.Leave)
+	errs.If(!(f.Away >= 0 && f.Away <= 1), "away is %v; it must be from 0 to 1", f.Away)
+	errs.If(f.Away > 0 && f.AwayRounds < 1, "away-rounds is %d; a client that goes away is away for at least 1", f.AwayRounds)
+	return errors.Join(errs...)
+}
+
+type calendar interface {
+	// lost returns the stage before whose message client c falls silent in an
+	// round; protocol.Stages when it does not.
+	lost(c protocol.ClientID, round uint64) protocol.Stage
+	// absent reports whether client c has left or is away in a round.
+	absent(c protocol.ClientID, round uint64) bool
+}
+
+// faultPlan draws what happens to clients.
+type faultPlan struct {
+	Faults
+	rounds uint64
+	src    entropy.Source
+}
+
+func newFaultPlan(f Faults, rounds int, seed uint64) faultPlan {
+	return faultPlan{Faults: f, rounds: uint64(rounds), src: simulated.New(seed, "faults")}
+}
+
+func (f faultPlan) lost(c protocol.ClientID, round uint64) protocol.Stage {
+	if f.absent(c, round) {
+		return protocol.StageAdvertise
+	}
+	if f.Dropout == 0 {
+		return protocol.Stages
+	}
+	u := f.uniforms("dropout", round<<32|uint64(c))
+	if u[0] >= f.Dropout {
+		return protocol.Stages
+	}
+	return f.Stages[int(u[1]*float64(len(f.Stages)))]
+}
+
+func (f faultPlan) absent(c protocol.ClientID, round uint64) bool {
+	if slices.Contains(f.Gone, c) {
+		return true
+	}
+	if f.Leave > 0 {
+		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && round >= f.when(u[1]) {
+			return true
+		}
+	}
+	if f.Away > 0 {
+		if u := f.uniforms("away", uint64(c)); u[0] < f.Away {
+			from := f.when(u[1])
+			return round >= from && round < from+uint64(f.AwayRounds)
+		}
+	}
+	return false
+}
+
+// when is the round, of 1 to rounds, that a uniform number picks.
+func (f faultPlan) when(u float64) uint64 { return 1 + uint64(u*float64(f.rounds)) }
+
+// uniforms draws two numbers in [0, 1).
+func (f faultPlan) uniforms(label string, n uint64) (u [2]float64) {
+	var b [16]byte
+	if _, err := io.ReadFull(f.src.Stream(label, n), b[:]); err != nil {
+		panic(err) // a keystream of a fixed key length does not fail
+	}
+	for i := range u {
+		u[i] = float64(binary.LittleEndian.Uint64(b[8*i:])>>11) / (1 << 53)
+	}
+	return u
 }

@@ -31,7 +31,7 @@ MUTANTS = [
      "return c.lie(protocol.StageUnmask, ErrLocked)", "return nil", ["./secagg"]),
     ("no quorum needed", "secagg/unmask.go",
      "if c.Confirms() && !c.checked {", "if c.Confirms() && c.checked {", ["./secagg"]),
-    ("a threshold of shares less by one", "secagg/shamir/lagrange.go",
+    ("a threshold of shares less by one", "secagg/shamir/shamir.go",
      "uniform(coefficients[1:], random)", "uniform(coefficients[1:max(1, threshold-1)], random)", ["./secagg/shamir"]),
     ("a masked input sent before its charge is durable", "client/round.go",
      "\treturn []protocol.Record{record}, nil\n", "\t_ = record\n\treturn nil, nil\n", ["./client", "./sim/..."]),
