@@ -95,6 +95,7 @@ func TestLiarsAreNotMeasured(t *testing.T) {
 // lists are in random order.
 func TestPromoteSmall(t *testing.T) {
 	known := append(slices.Clone(small), config.Setting{Key: "features", Value: "genres,year"})
+	known[0].Value = "synthetic:small-100" // in long runs, too: the figures are of 100 users
 	r := ran(t, known, Config{Kind: Promote, Epsilons: []Epsilon{inf}, Shadows: fewestShadows, Targets: 2, Liars: []float64{0.1, 0.4}})
 	most := make(map[string]Lie)
 	for _, x := range r.Budgets[0].Lies {
