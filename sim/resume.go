@@ -48,7 +48,7 @@ var ErrOtherRun = errors.New("the snapshot is of another run")
 // known counts the rounds that are known before the run begins.
 func (c Config) known() uint64 {
 	switch {
-	case c.watch != nil: // nothing is computed in a rehearsal
+	case c.Hollow != nil:
 		return math.MaxUint64
 	case c.From == nil:
 		return 0
@@ -56,10 +56,16 @@ func (c Config) known() uint64 {
 	return uint64(len(c.From.Rounds))
 }
 
-// checkFrom reports settings that keep a run from continuing or from being continued.
+// ErrHollow is returned for a hollow run of sums whose messages depend on what clients contribute.
+var ErrHollow = errors.New("only ideal sums that draw their noise themselves can be hollow, from the first round on")
+
+// checkFrom reports settings that keep a run from continuing, from being continued or from being hollow.
 func (c Config) checkFrom() error {
-	if c.From == nil && c.Between == nil {
+	if c.From == nil && c.Between == nil && c.Hollow == nil {
 		return nil
+	}
+	if c.Hollow != nil && (c.Real || c.Draw != secagg.DrawSum || c.From != nil) {
+		return ErrHollow
 	}
 	if c.Session == (protocol.SessionID{}) {
 		return errors.New("a run without a session cannot be gone on with: its noise follows from the models in its plans")
@@ -158,7 +164,11 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 			if p.Round > known {
 				return s.aggregator(p)
 			}
-			return secagg.NewIdeal(p, secagg.DrawClient, src, tables), nil // adds no noise of its own
+			sum := secagg.NewIdeal(p, secagg.DrawClient, src, tables) // adds no noise of its own
+			if c.Hollow != nil {
+				return heardSum{sum, c.Hollow}, nil
+			}
+			return sum, nil
 		},
 		client: func(id protocol.ClientID, p protocol.Setup) (client.Sum, error) {
 			// it is counted: a party draws its secrets from streams by the number of its joins
@@ -171,9 +181,26 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 	}
 }
 
+// anySum is another name of the interface: an embedded field named Sum would hide its method Sum.
+type anySum = aggregator.Sum
+
+// heardSum tells of the clients that a hollow sum hears.
+type heardSum struct {
+	anySum
+	hear func(round uint64, c protocol.ClientID)
+}
+
+func (s heardSum) Receive(from protocol.ClientID, m protocol.StageMessage) error {
+	err := s.anySum.Receive(from, m)
+	if round, stage := m.At(); err == nil && stage == protocol.StageMaskedInput {
+		s.hear(round, from)
+	}
+	return err
+}
+
 // resumed prepares the configuration: its strategy and trainers go through known rounds idly.
 func (f *federation) resumed(cfg Config) Config {
-	if cfg.From == nil && cfg.Between == nil && cfg.watch == nil {
+	if cfg.From == nil && cfg.Between == nil && cfg.Hollow == nil {
 		return cfg
 	}
 	trainers := cfg.Trainers

@@ -102,7 +102,6 @@ func (f *federation) observe(e protocol.Envelope) error {
 			return err
 		}
 		f.streams.planned(m.Plan)
-		f.cfg.watch.planned(m.Plan)
 		f.open(m.Plan.Setup())
 	case *protocol.Result:
 		f.present.Survivors, f.present.Answered = m.Survivors, m.Answered
@@ -154,7 +153,7 @@ func (f *federation) close(model []byte) error {
 	}
 	it := *f.present
 	it.Duration = f.now.Sub(f.began)
-	if f.cfg.watch == nil && it.Number <= f.cfg.known() {
+	if f.cfg.Hollow == nil && it.Number <= f.cfg.known() {
 		return f.passKnown(it)
 	}
 	f.out.Rounds = append(f.out.Rounds, it)

@@ -83,8 +83,12 @@ type Config struct {
 	// not change their arguments.
 	Sent   func(at time.Duration, e protocol.Envelope)
 	Logged func(at time.Duration, e protocol.Event)
-
-	watch *watch // of a rehearsal; else nil
+	// Hollow, if set, makes a run without numbers: all sums are empty, and the strategy absorbs none. Who is there, what is
+	// charged and the bytes are as in another run whose strategy makes the same plans, so that a driver can compute the numbers
+	// elsewhere, to the bits of that run. Hollow hears of each client whose input is in a round's sum. It needs a Session, a
+	// Strategy that is a server.Durable, no From, and ideal sums that draw their noise themselves: messages of other sums
+	// depend on contributions.
+	Hollow func(round uint64, c protocol.ClientID)
 }
 
 // Validate reports everything that makes the federation unusable.
@@ -239,7 +243,7 @@ func newFederation(cfg Config) (*federation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides = f.fold(cfg.watched(cfg.hollow(sides, streams.noise(idealSum))))
+	sides = f.fold(cfg.hollow(sides, streams.noise(idealSum)))
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Rounds: uint64(cfg.Rounds), SitOut: cfg.SitOut,
@@ -320,7 +324,6 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	for _, r := range eff.Persist {
 		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {
 			f.out.Charged[a.to.Client]++
-			f.cfg.watch.charged(a.to.Client, c.Round)
 		}
 	}
 	for _, ev := range eff.Events {

@@ -43,7 +43,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	c.Strategy, c.Ledgers = &scheduled{e: r.e}, other.ClientLedgers()
 	keep := func() {
 		defer close(b.done)
-		b.out, b.err = sim.Rehearse(ctx, c, func(it sim.Round, from sim.Fate, _ []byte) error {
+		b.out, b.err = rehearse(ctx, c, func(it sim.Round, from happened) error {
 			f, err := fateOf(it, from, n)
 			b.list[it.Number-1] = book{it, f, from.Charged}
 			close(b.ready[it.Number-1])

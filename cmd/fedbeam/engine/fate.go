@@ -23,9 +23,9 @@ func (f *fate) summed(i int) bool {
 	return f.TooFew == nil && (f.Summed == nil || f.Summed.Has(i))
 }
 
-// fateOf converts the simulator's fate of a round. It returns an error if the round was skipped for another reason than
+// fateOf converts what happened in a rehearsed round. It returns an error if the round was skipped for another reason than
 // too few clients, or if the simulator's counts contradict each other.
-func fateOf(it sim.Round, from sim.Fate, clients int) (*fate, error) {
+func fateOf(it sim.Round, from happened, clients int) (*fate, error) {
 	f := &fate{Trained: unlessAll(from.Trained, clients), Summed: unlessAll(from.Summed, clients)}
 	if it.Skipped != nil {
 		if !errors.As(it.Skipped, &f.TooFew) {

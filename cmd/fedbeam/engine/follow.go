@@ -53,7 +53,7 @@ func (r *run) keepAnew(ctx context.Context, said int) (*sim.Outcome, error) {
 	plans, refused := &replay{await: func(round int) (*turn, error) { return r.await(ctx, round) }}, make(refusals)
 	c := r.c
 	c.Strategy, c.Ledgers = plans, other.ClientLedgers()
-	out, err := sim.Rehearse(ctx, c, func(it sim.Round, from sim.Fate, _ []byte) error {
+	out, err := rehearse(ctx, c, func(it sim.Round, from happened) error {
 		f, failed := fateOf(it, from, len(r.f.Trainers))
 		if failed != nil || it.Number <= uint64(said) {
 			return failed

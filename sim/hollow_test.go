@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 
@@ -45,6 +44,24 @@ func (l tally) Charge(_ [16]byte, round uint64, _ []dp.Event) error {
 	return nil
 }
 
+// onlooker is a trainer that contributes nothing, and calls a function with the round.
+type onlooker func(round uint64)
+
+func (o onlooker) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	o(p.Round)
+	return nothing(p), nil
+}
+
+func (onlooker) Finish([]byte, protocol.Runner) error { return nil }
+
+// note notes that a client did something in a round.
+func note[ID comparable](in map[uint64]map[ID]bool, round uint64, c ID) {
+	if in[round] == nil {
+		in[round] = make(map[ID]bool)
+	}
+	in[round][c] = true
+}
+
 // sameReason compares the reasons of skipped rounds.
 var sameReason = cmp.Comparer(func(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
@@ -52,7 +69,7 @@ var sameReason = cmp.Comparer(func(a, b error) bool {
 
 // The oracle is the run itself: sums of bits show whose inputs they contain, trainers that they
 // were asked, and ledgers that they were charged.
-func TestRehearsalIsTheRun(t *testing.T) {
+func TestHollowRunIsTheRun(t *testing.T) {
 	const n, rounds = 40, 12
 	release := exact(n)
 	release.Noise = protocol.Noise{Kind: protocol.Split, Variance: 1e-12} // so little that it rounds to none, and is charged
@@ -78,33 +95,44 @@ func TestRehearsalIsTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		sums := c.Strategy.(savedAdder).sums
-		c, unseen, recharged := config()
-		next := uint64(0)
-		got, err := Rehearse(context.Background(), c, func(it Round, f Fate, _ []byte) error {
+		c, _, recharged := config()
+		next, summed := uint64(0), make(map[uint64]map[protocol.ClientID]bool)
+		var mu sync.Mutex
+		trained := make(map[uint64]map[int]bool)
+		for i := range n {
+			c.Trainers[i] = onlooker(func(round uint64) {
+				mu.Lock()
+				defer mu.Unlock()
+				note(trained, round, i)
+			})
+		}
+		c.Hollow = func(round uint64, of protocol.ClientID) { note(summed, round, of) }
+		c.Round = func(it Round, _ []byte) error {
 			if next++; it.Number != next {
 				t.Fatalf("round %d follows %d", it.Number, next-1)
 			}
 			for i := range n {
-				if f.Trained.Has(i) != seen[i].in[it.Number] {
-					t.Errorf("%+v: round %d: client %d trained: %t, in the run %t", faults, it.Number, i, f.Trained.Has(i), seen[i].in[it.Number])
+				if trained[it.Number][i] != seen[i].in[it.Number] {
+					t.Errorf("%+v: round %d: client %d trained: %t, in the run %t", faults, it.Number, i, trained[it.Number][i], seen[i].in[it.Number])
 				}
-				if f.Charged.Has(i) != charged[i][it.Number] || recharged[i][it.Number] != charged[i][it.Number] {
-					t.Errorf("%+v: round %d: client %d charged: %t, in the run %t", faults, it.Number, i, f.Charged.Has(i), charged[i][it.Number])
+				if recharged[i][it.Number] != charged[i][it.Number] {
+					t.Errorf("%+v: round %d: client %d charged: %t, in the run %t", faults, it.Number, i, recharged[i][it.Number], charged[i][it.Number])
 				}
-				if s, ok := sums[it.Number]; ok && f.Summed.Has(i) != (s.Values[0][i] == 1) {
-					t.Errorf("%+v: round %d: client %d in the sum: %t, in the run %v", faults, it.Number, i, f.Summed.Has(i), s.Values[0][i])
+				if s, ok := sums[it.Number]; ok && summed[it.Number][protocol.ClientID(i)] != (s.Values[0][i] == 1) {
+					t.Errorf("%+v: round %d: client %d in the sum: %t, in the run %v", faults, it.Number, i, summed[it.Number][protocol.ClientID(i)], s.Values[0][i])
 				}
 			}
 			return nil
-		})
+		}
+		got, err := Run(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next != rounds || slices.ContainsFunc(unseen, func(a asked) bool { return len(a.in) > 0 }) {
-			t.Errorf("%+v: %d rounds were gone through, or trainers were asked", faults, next)
+		if adder := c.Strategy.(savedAdder); next != rounds || len(adder.sums)+len(adder.skipped) > 0 {
+			t.Errorf("%+v: %d rounds were gone through, or the strategy has sums", faults, next)
 		}
 		if diff := cmp.Diff(want, got, sameReason); diff != "" {
-			t.Errorf("%+v: (-run +rehearsal)\n%s", faults, diff)
+			t.Errorf("%+v: (-run +hollow)\n%s", faults, diff)
 		}
 		if len(sums) == 0 {
 			t.Errorf("%+v: no round came to a sum", faults)
@@ -113,24 +141,28 @@ func TestRehearsalIsTheRun(t *testing.T) {
 }
 
 // Contributions influence real sums' messages and, without a session, the noise: both are refused.
-func TestRehearsalRefuses(t *testing.T) {
+func TestHollowRunIsRefused(t *testing.T) {
 	trainers, _ := bits(4)
-	ok := Config{Session: protocol.SessionID{1}, Strategy: savedAdder{newAdder(protocol.Cohort{Clients: 4}, exact(4), 1)}, Trainers: trainers, Rounds: 1, Network: network}
+	adder := newAdder(protocol.Cohort{Clients: 4}, exact(4), 1)
+	adder.plan.Session = protocol.SessionID{1}
+	ok := Config{Session: adder.plan.Session, Strategy: savedAdder{adder}, Trainers: trainers, Rounds: 1, Network: network,
+		Hollow: func(uint64, protocol.ClientID) {}}
+	if _, err := Run(context.Background(), ok); err != nil {
+		t.Error(err)
+	}
 	for name, change := range map[string]func(*Config){
 		"no session": func(c *Config) { c.Session = protocol.SessionID{} },
 		"real sums":  func(c *Config) { c.Real = true },
 		"own noise":  func(c *Config) { c.Draw = secagg.DrawClient },
 		"gone on":    func(c *Config) { c.From = new(Snapshot) },
+		"a strategy that absorbs": func(c *Config) {
+			c.Strategy = newAdder(protocol.Cohort{Clients: 4}, exact(4), 1)
+		},
 	} {
 		c := ok
 		change(&c)
-		if _, err := Rehearse(context.Background(), c, nil); !errors.Is(err, ErrRehearsed) {
+		if _, err := Run(context.Background(), c); err == nil || errors.Is(err, ErrHollow) != (name != "no session" && name != "a strategy that absorbs") {
 			t.Errorf("%s: error %v", name, err)
 		}
-	}
-	c := ok
-	c.Strategy = newAdder(protocol.Cohort{Clients: 4}, exact(4), 1)
-	if _, err := Rehearse(context.Background(), c, nil); err == nil {
-		t.Error("a strategy that would absorb is rehearsed")
 	}
 }
