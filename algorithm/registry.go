@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // registry holds the algorithms in the order of their registration, regressions last.
@@ -87,11 +88,7 @@ func All() []Algorithm { return slices.Clone(registry) }
 
 // Names lists their names.
 func Names() []string {
-	var names []string
-	for _, a := range registry {
-		names = append(names, a.About().Name)
-	}
-	return names
+	return lists.Map(registry, func(a Algorithm) string { return a.About().Name })
 }
 
 // Find is the algorithm of a name; nil if there is none.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Config holds a value for each declared key. It is a value: a change in a copy stays in the copy.
@@ -265,9 +267,5 @@ func Wrap(err error) error {
 
 // Refuse joins problems into an [Error], one a line; nil for none.
 func Refuse(list []Problem) error {
-	var errs []error
-	for _, p := range list {
-		errs = append(errs, p)
-	}
-	return Wrap(errors.Join(errs...))
+	return Wrap(errors.Join(lists.Map(list, func(p Problem) error { return p })...))
 }

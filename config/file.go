@@ -19,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/typo"
 )
 
@@ -29,11 +30,7 @@ type Setting struct {
 
 // Join returns settings as KEY=VALUE, with spaces between.
 func Join(settings []Setting) string {
-	words := make([]string, len(settings))
-	for i, s := range settings {
-		words[i] = s.Key + "=" + s.Value
-	}
-	return strings.Join(words, " ")
+	return strings.Join(lists.Map(settings, func(s Setting) string { return s.Key + "=" + s.Value }), " ")
 }
 
 // Twice is the error of a key that has two values: it names both, and where each came from.
@@ -137,10 +134,7 @@ func KeysOf(err error) []string {
 
 // WithMap is [Config.With] of keys and their values. A problem's place is the name of its key.
 func (c Config) WithMap(values map[string]string) (Config, error) {
-	var list []Setting
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		list = append(list, Setting{Key: key, Value: values[key], Origin: key})
-	}
+	list := lists.Map(slices.Sorted(maps.Keys(values)), func(key string) Setting { return Setting{Key: key, Value: values[key], Origin: key} })
 	return c.With(list)
 }
 

@@ -43,6 +43,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Set is a data set: ratings, who and what they are about, and public item features.
@@ -386,10 +387,7 @@ func (n Notice) String() string {
 	if len(n.Lines) == 0 {
 		return text
 	}
-	lines := make([]string, len(n.Lines))
-	for i, line := range n.Lines {
-		lines[i] = fmt.Sprint(line)
-	}
+	lines := lists.Map(n.Lines, func(line int) string { return fmt.Sprint(line) })
 	name := "line "
 	if n.Count > 1 {
 		name = "lines "

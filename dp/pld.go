@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"gonum.org/v1/gonum/dsp/fourier"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // pldComposition computes ε for the accountant PLD. It follows the distribution of the privacy loss
@@ -146,10 +148,7 @@ type lossSolution struct {
 // solve takes the largest ε of the directions on a grid, at most limit.
 func (p pldComposition) solve(grid lossGrid, delta, limit float64, ways []direction) (most lossSolution) {
 	for _, d := range ways {
-		spectra := make([]*spectrum, len(p.parts))
-		for i, part := range p.parts {
-			spectra[i] = part.loss.spectrum(grid, d, part.count)
-		}
+		spectra := lists.Map(p.parts, func(part lossPart) *spectrum { return part.loss.spectrum(grid, d, part.count) })
 		c := newLossCurve(grid, d, p.parts, spectra)
 		if c.chernoff(most.epsilon) <= delta {
 			continue // this direction is cheaper; no need to transform

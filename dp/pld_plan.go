@@ -1,6 +1,10 @@
 package dp
 
-import "math"
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/internal/lists"
+)
 
 // direction says which side of the pair the loss is drawn from.
 type direction int
@@ -118,10 +122,7 @@ func (plan *lossPlan) refine(g lossGrid, parts []lossPart, found lossSolution) l
 		g.step /= 2
 		g.size *= 2
 	}
-	counts := make([]float64, len(parts))
-	for i, part := range parts {
-		counts[i] = float64(part.count)
-	}
+	counts := lists.Map(parts, func(part lossPart) float64 { return float64(part.count) })
 	for d := range directions {
 		length := plan.ladders[d].length(g.tilt[d], counts, found.epsilon, plan.logDelta+math.Log(10*wrapShare))
 		for g.size < maxGrid && float64(g.size)*g.step < length {

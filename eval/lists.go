@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -294,11 +295,7 @@ func ListMetric(name string) (of func(wanted, list []int32) float64, k int, err 
 // JudgeList returns one user's values of all metrics that [ListMetric] knows, at one cutoff.
 func JudgeList(wanted, list []int32, k int) []NamedValue {
 	m := accuracyOf(wanted, list, k)
-	var all []NamedValue
-	for _, f := range m.judging() {
-		all = append(all, NamedValue{fmt.Sprintf("%s@%d", f.name, k), *f.value})
-	}
-	return all
+	return lists.Map(m.judging(), func(f namedField) NamedValue { return NamedValue{fmt.Sprintf("%s@%d", f.name, k), *f.value} })
 }
 
 // EachList calls hear with the list of every user that [Test.Lists] measures, in the order of users:

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/split"
 
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -38,10 +39,7 @@ func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return
 func (x *horizontalInstance) clients() (*horizontalParties, error) {
 	p := &horizontalParties{horizontalInstance: x, parties: make([]*kernel.Horizontal, len(x.parts))}
 	for k, users := range x.parts {
-		rows := make([]model.Ratings, len(users))
-		for i, u := range users {
-			rows[i] = x.setup.Row(int(u))
-		}
+		rows := lists.Map(users, func(u int32) model.Ratings { return x.setup.Row(int(u)) })
 		var err error
 		if p.parties[k], err = x.newParty(users, rows); err != nil {
 			return nil, err
@@ -151,10 +149,7 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 	if err = finish(p, shared, run); err != nil {
 		return nil, err
 	}
-	tuned := make([]*kernel.Tuned, len(p.parties))
-	for k, h := range p.parties {
-		tuned[k] = h.Tuned()
-	}
+	tuned := lists.Map(p.parties, func(h *kernel.Horizontal) *kernel.Tuned { return h.Tuned() })
 	own := p.tuned(tuned)
 	m := &model.Trained{Predictor: own, Shared: before,
 		Matrices: []model.Named{{Name: "item_embeddings", Matrix: before.Items}, {Name: "user_embeddings", Matrix: own.users}}}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Ratings holds the ratings of one user: Values[k] rates Items[k], in stars. Items
@@ -22,11 +24,7 @@ type Ratings struct {
 
 // At returns the entries of a list at some indices, in their order.
 func At[T any](list []T, indices []int32) []T {
-	out := make([]T, len(indices))
-	for i, k := range indices {
-		out[i] = list[k]
-	}
-	return out
+	return lists.Map(indices, func(k int32) T { return list[k] })
 }
 
 // Indices returns the numbers from 0 to n-1.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/align"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -197,10 +198,7 @@ func (m *alignMember) take(c *session.Message) ([]*session.Message, error) {
 	if err != nil {
 		return nil, peer.Fatal(err)
 	}
-	var said []*session.Message
-	for _, e := range append(out, more...) {
-		said = append(said, &session.Message{Envelope: &e})
-	}
+	said := lists.Map(append(out, more...), func(e align.Envelope) *session.Message { return &session.Message{Envelope: &e} })
 	if end != nil {
 		said = append(said, &session.Message{Ended: end})
 	}

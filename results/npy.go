@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -209,10 +210,7 @@ func parts(e *experiment.Experiment) []part {
 // left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
 	listed := append([]part{{"", e.Split.Train}}, parts(e)...) // training ratings are not written
-	rows := make([]*dataset.Rows, len(listed))
-	for i, p := range listed {
-		rows[i] = p.ByUser()
-	}
+	rows := lists.Map(listed, func(p part) *dataset.Rows { return p.ByUser() })
 	data := e.Data.ByUser()
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
 		left, in := make([][]int32, len(listed)), make([]model.Buffer, len(listed)) // items of the user in each part

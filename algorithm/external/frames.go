@@ -13,6 +13,7 @@ import (
 	"github.com/sbinet/npyio"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // version is the version of the protocol, which algorithm/external/external.md describes.
@@ -145,11 +146,7 @@ func memory[T float64 | float32 | int64 | int32](list []T) []byte {
 }
 
 func converted[To, From float64 | float32 | int64 | int32](list []From) []To {
-	out := make([]To, len(list))
-	for i, x := range list {
-		out[i] = To(x)
-	}
-	return out
+	return lists.Map(list, func(x From) To { return To(x) })
 }
 
 // message is a request or a reply: a line of JSON, then its arrays.

@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Set is a data set that others publish, and what is known about it.
@@ -110,11 +111,7 @@ func Lookup(name string) (Set, bool) {
 }
 
 func Names() []string {
-	var names []string
-	for _, p := range sets {
-		names = append(names, p.Name)
-	}
-	return names
+	return lists.Map(sets, func(p Set) string { return p.Name })
 }
 
 // ErrNotDownloaded is wrapped by the error of a published set that is not in the

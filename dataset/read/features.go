@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // ErrNoFeatures is wrapped by the error of a set without the features that were asked
@@ -110,10 +111,7 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 			return nil, fmt.Errorf("features %q: %w", part, err)
 		}
 	}
-	var categories []dataset.Category
-	for _, c := range r.categories {
-		categories = append(categories, c.compress(s.Items))
-	}
+	categories := lists.Map(r.categories, func(c *featureTable) dataset.Category { return c.compress(s.Items) })
 	slices.SortFunc(categories, func(a, b dataset.Category) int { return cmp.Compare(a.Name, b.Name) })
 	f := dataset.NewItemFeatures(categories, s.ItemIDs)
 	f.Skipped = r.skipped

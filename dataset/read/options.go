@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/records"
 	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Options vary how a set is opened. The zero value is ready to use.
@@ -343,11 +344,7 @@ func (e *badRowsError) Error() string {
 
 // Unwrap returns the errors of the first rows.
 func (e *badRowsError) Unwrap() []error {
-	var list []error
-	for _, row := range e.first {
-		list = append(list, row)
-	}
-	return list
+	return lists.Map(e.first, func(row *dataset.FileError) error { return row })
 }
 
 // notifyRows says which rows were left out or mended.

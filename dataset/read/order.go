@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
 	"github.com/fedsim/fedsim/dataset/internal/idtable"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // partSize bounds the ratings that are put in order, and then hashed, at a time: few enough to stay in
@@ -283,10 +284,7 @@ func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
 
 // mean does not depend on the order of the values.
 func mean(value []float32, which []int32) float32 {
-	values := make([]float64, len(which))
-	for i, k := range which {
-		values[i] = float64(value[k])
-	}
+	values := lists.Map(which, func(k int32) float64 { return float64(value[k]) })
 	slices.Sort(values)
 	var sum float64
 	for _, v := range values {

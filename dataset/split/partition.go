@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/csr"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Partition divides items or users among parties: element k lists the indices of party k,
@@ -149,11 +150,7 @@ func categories(s *dataset.Set) []genreItems {
 
 // names lists categories for a message.
 func names(list []genreItems) string {
-	var out []string
-	for _, c := range list {
-		out = append(out, cmp.Or(c.name, "no genre"))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(lists.Map(list, func(c genreItems) string { return cmp.Or(c.name, "no genre") }), ", ")
 }
 
 func (p Partition) ascending() Partition {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // The generator promises the same bits on every machine. Go rounds + - * / and
@@ -418,10 +419,7 @@ func (s shape) drawYear(r *random) int {
 
 // addFeatures writes the public features of item i.
 func (c *catalog) addFeatures(i int, of []int32, year int) {
-	names := make([]string, len(of))
-	for k, g := range of {
-		names[k] = genres[g].name
-	}
+	names := lists.Map(of, func(g int32) string { return genres[g].name })
 	c.titles = append(c.titles, fmt.Sprintf("%s No. %d (%d)", names[0], i+1, year))
 	c.genres = append(c.genres, names)
 	c.years = append(c.years, year)

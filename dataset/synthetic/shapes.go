@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // shape is a fitted synthetic set. Its constants were fitted once to published
@@ -418,10 +419,7 @@ func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, e
 
 // steps are all ratings that a shape may give.
 func (s shape) steps() []float32 {
-	var list []float32
-	for _, v := range s.levels {
-		list = append(list, float32(v))
-	}
+	list := lists.Map(s.levels, func(v float64) float32 { return float32(v) })
 	for v := 1; v <= int(s.plays.most); v++ {
 		list = append(list, float32(v))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // prefix begins the specs of generated sets.
@@ -37,11 +38,7 @@ const (
 
 // ShapeNames lists the synthetic shapes.
 func ShapeNames() []string {
-	names := make([]string, len(shapes))
-	for i, s := range shapes {
-		names[i] = s.name
-	}
-	return names
+	return lists.Map(shapes, func(s shape) string { return s.name })
 }
 
 // Options vary how a set is generated. The zero value is ready to use.

@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -47,10 +48,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []model.Embeddings
-	for _, n := range l.matrices() {
-		list = append(list, model.Embeddings{Named: n, IDs: x.setup.Data.ItemIDs})
-	}
+	list := lists.Map(l.matrices(), func(n model.Named) model.Embeddings { return model.Embeddings{Named: n, IDs: x.setup.Data.ItemIDs} })
 	return list, nil
 }
 

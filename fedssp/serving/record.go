@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -239,11 +240,7 @@ func (s *Strategy) weights() (*Sum, []float64) {
 
 // ownScatter is the scatter of sums of this session, for each user, with the given gains.
 func (s *Strategy) ownScatter(gain []float64) []float64 {
-	out := make([]float64, len(gain))
-	for j, c := range gain {
-		out[j] = s.now(c).Scatter
-	}
-	return out
+	return lists.Map(gain, func(c float64) float64 { return s.now(c).Scatter })
 }
 
 // now describes the sums of this session for an item with a weight.

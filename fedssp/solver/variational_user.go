@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -236,10 +237,7 @@ func (variational) Contribute(c *user.Contribution, name string) (protocol.Vecto
 	if p.Bounded() {
 		weight = bounded(c, f.Precision/fullWeight(p))
 	}
-	items := make([]uint32, len(c.Ratings.Items))
-	for k, j := range c.Ratings.Items {
-		items[k] = uint32(j)
-	}
+	items := lists.Map(c.Ratings.Items, func(j int32) uint32 { return uint32(j) })
 	if name == kernel.SecondMoments {
 		row := make([]float64, p.PackedJoint())
 		dense.Pack(row, f.moments, p.Joint())

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -259,11 +260,7 @@ func (c *Contribution) own(places []int) []int {
 	if c.from == nil {
 		return places
 	}
-	out := make([]int, len(places))
-	for i, k := range places {
-		out[i] = c.from[k]
-	}
-	return out
+	return lists.Map(places, func(k int) int { return c.from[k] })
 }
 
 // among maps places among all of the user's ratings to places among the ratings of items that are
@@ -284,9 +281,5 @@ func (c *Contribution) among(own []int) []int {
 
 // Items lists the items of the chosen ratings.
 func (c *Contribution) Items() []uint32 {
-	items := make([]uint32, len(c.Chosen))
-	for i, k := range c.Chosen {
-		items[i] = uint32(c.Ratings.Items[k])
-	}
-	return items
+	return lists.Map(c.Chosen, func(k int) uint32 { return uint32(c.Ratings.Items[k]) })
 }

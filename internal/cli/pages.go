@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // PagesCmd is the commands that tell of the command line itself.
@@ -258,11 +260,7 @@ func fish(app *kong.Application, known map[string][]string) string {
 		fmt.Fprintf(&b, "complete -c %s -n %s %s -d %s\n", app.Name, quote(when), rest, quote(help))
 	}
 	seen := func(path []string) string {
-		conditions := make([]string, len(path))
-		for i, word := range path {
-			conditions[i] = "__fish_seen_subcommand_from " + word
-		}
-		return strings.Join(conditions, "; and ")
+		return strings.Join(lists.Map(path, func(word string) string { return "__fish_seen_subcommand_from " + word }), "; and ")
 	}
 	after := words(app)
 	for _, group := range app.Children {

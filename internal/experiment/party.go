@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -189,11 +190,7 @@ func named(ids []string, names map[string]string) []string {
 	if names == nil {
 		return ids
 	}
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = names[id]
-	}
-	return out
+	return lists.Map(ids, func(id string) string { return names[id] })
 }
 
 // places returns the index of each id in a list, -1 for ids that are not on it.

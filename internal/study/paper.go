@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Paper is a table as papers print it: means over runs that differ only in some keys, mostly seeds,
@@ -43,10 +45,7 @@ func (t *Table) Paper(metrics []string) *Paper {
 	}
 	least, most := math.MaxInt, 0
 	for _, r := range t.Rows {
-		var cells []Cell
-		for _, name := range differing {
-			cells = append(cells, Cell{Text: r.Settings[name]})
-		}
+		cells := lists.Map(differing, func(name string) Cell { return Cell{Text: r.Settings[name]} })
 		for _, m := range metrics {
 			c := Cell{Text: r.Shown(m)}
 			if sd := m + " sd"; !math.IsNaN(r.value(sd)) && betterOf(m) != neither {
@@ -134,11 +133,7 @@ func (p *Paper) LaTeX(w io.Writer) error {
 		b.WriteString("% " + n + "\n")
 	}
 	fmt.Fprintf(&b, "\\begin{tabular}{%s%s}\n\\toprule\n", strings.Repeat("l", p.Texts), strings.Repeat("r", len(p.Head)-p.Texts))
-	var head []string
-	for _, h := range p.Head {
-		head = append(head, escape(h))
-	}
-	b.WriteString(strings.Join(head, " & ") + " \\\\\n\\midrule\n")
+	b.WriteString(strings.Join(lists.Map(p.Head, escape), " & ") + " \\\\\n\\midrule\n")
 	for _, r := range p.Rows {
 		b.WriteString(strings.Join(marked(r, escape, "\\textbf{%s}", " $\\pm$ ", "$^\\dagger$"), " & ") + " \\\\\n")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -148,10 +149,7 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 			pairs++
 		}
 	}
-	var x []float64
-	for _, seed := range slices.Sorted(maps.Keys(bySeed)) {
-		x = append(x, Describe(bySeed[seed]).Mean)
-	}
+	x := lists.Map(slices.Sorted(maps.Keys(bySeed)), func(seed string) float64 { return Describe(bySeed[seed]).Mean })
 	return Describe(x), pairs, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/typo"
 	"github.com/fedsim/fedsim/results"
 )
@@ -195,10 +196,7 @@ func (t *Table) groups(over []*config.Key) (all [][]Row) {
 		of[row.runs[0]] = row
 	}
 	for _, g := range runs.together(over...) {
-		rows := make([]Row, len(g))
-		for i, r := range g {
-			rows[i] = of[r]
-		}
+		rows := lists.Map(g, func(r *Run) Row { return of[r] })
 		all = append(all, rows)
 	}
 	return all
@@ -220,10 +218,7 @@ func (t *Table) Print(w io.Writer) error {
 	same, columns := t.settings()
 	rows := [][]string{slices.Concat(columns, t.Metrics)}
 	for _, r := range t.Rows {
-		var cells []string
-		for _, c := range columns {
-			cells = append(cells, r.Settings[c])
-		}
+		cells := lists.Map(columns, func(c string) string { return r.Settings[c] })
 		for _, m := range t.Metrics {
 			cells = append(cells, shown(m, r.value(m)))
 		}

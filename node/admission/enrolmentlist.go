@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/merkle"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -76,10 +77,7 @@ func (l *List) leaves() []protocol.Hash {
 func (l *List) root() (n int, root protocol.Hash, err error) {
 	switch {
 	case l.Part != nil:
-		proof := make([]protocol.Hash, len(l.Part.Proof))
-		for i, h := range l.Part.Proof {
-			proof[i] = protocol.Hash(h)
-		}
+		proof := lists.Map(l.Part.Proof, func(h Hash) protocol.Hash { return protocol.Hash(h) })
 		if root, err = merkle.Root(l.Part.Enrolled, l.Part.Positions, l.leaves(), proof); err != nil {
 			err = fmt.Errorf("%w: the part of a list of %d: %w", ErrMalformed, l.Part.Enrolled, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
@@ -147,11 +148,7 @@ func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.Li
 }
 
 func (x *exclusions) clients() []protocol.ClientID {
-	var out []protocol.ClientID
-	for _, e := range x.List {
-		out = append(out, e.Client)
-	}
-	return out
+	return lists.Map(x.List, func(e exclusion) protocol.ClientID { return e.Client })
 }
 
 // keepExcluded keeps whom the role has excluded, of a list's clients. That it cannot be

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 )
 
@@ -123,10 +124,7 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 
 // open makes the host that dials.
 func (l *Conn) open() (err error) {
-	var ids []peer.ID
-	for _, info := range l.all {
-		ids = append(ids, info.ID)
-	}
+	ids := lists.Map(l.all, func(info peer.AddrInfo) peer.ID { return info.ID })
 	if l.host, err = newPeerHost(l.identity.Ed25519(), ids, l.over...); err == nil {
 		l.host.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
 	}

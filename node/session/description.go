@@ -18,6 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
@@ -250,11 +251,7 @@ func (d Declined) Count() int {
 }
 
 func (d Declined) String() string {
-	var list []string
-	for _, k := range slices.Sorted(maps.Keys(d)) {
-		list = append(list, fmt.Sprintf("%s %d", k, d[k]))
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(lists.Map(slices.Sorted(maps.Keys(d)), func(k Decline) string { return fmt.Sprintf("%s %d", k, d[k]) }), ", ")
 }
 
 // Within returns the counts of known kinds, with at most so many clients: a peer may state any number.

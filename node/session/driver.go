@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -83,11 +84,7 @@ func (d *Driver) tasks(in protocol.Input, jobs []protocol.Work) []task {
 			hold = d.Hold
 		}
 	}
-	var list []task
-	for _, job := range jobs {
-		list = append(list, task{job, hold})
-	}
-	return list
+	return lists.Map(jobs, func(job protocol.Work) task { return task{job, hold} })
 }
 
 // Give hands the role an input, unless the driver ends first.

@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -124,10 +125,7 @@ func columnsOf(head [][]byte) (at columns, err error) {
 	if len(head) == 0 {
 		return at, errors.New("the file is empty; a header with user, item and predicted is needed")
 	}
-	var names []string
-	for _, h := range head {
-		names = append(names, strings.ToLower(string(h)))
-	}
+	names := lists.Map(head, func(h []byte) string { return strings.ToLower(string(h)) })
 	first := func(of []string) int {
 		for _, name := range of {
 			if i := slices.Index(names, name); i >= 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/ops"
 )
@@ -88,11 +89,7 @@ func (p *parties) tell(to *revoker) error {
 func (p *parties) again() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var errs []error
-	for _, to := range p.list {
-		errs = append(errs, p.tell(to))
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(p.list, p.tell)...)
 }
 
 func (p *parties) follow(ctx context.Context, monitor *ops.Monitor, log *zerolog.Logger) (stop func()) {

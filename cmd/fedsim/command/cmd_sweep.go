@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/verb"
@@ -298,11 +299,8 @@ func failed(f *sweep.Folder, failures []sweep.Failure) error {
 	if len(failures) == 0 {
 		return nil
 	}
-	var errs []error
-	for _, x := range failures {
-		errs = append(errs, fmt.Errorf("%s: %w; see %s", x.Run.Name, x.Err, x.Log))
-	}
-	return fmt.Errorf("%d of %d runs failed; the same command tries them again:\n%w", len(failures), len(f.Runs), errors.Join(errs...))
+	each := func(x sweep.Failure) error { return fmt.Errorf("%s: %w; see %s", x.Run.Name, x.Err, x.Log) }
+	return fmt.Errorf("%d of %d runs failed; the same command tries them again:\n%w", len(failures), len(f.Runs), errors.Join(lists.Map(failures, each)...))
 }
 
 // batch hands the runs to a cluster.

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // sniffed bounds the bytes of JSON lines that are read to settle the columns.
@@ -73,10 +74,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
 		return out, j.ahead[0].err
 	}
-	var header [][]byte
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		header = append(header, []byte(name))
-	}
+	header := lists.Map(slices.Sorted(maps.Keys(keys)), func(name string) []byte { return []byte(name) })
 	f, cols, err := parseHeader(header, said)
 	if errors.Is(err, errNoHeader) {
 		err = fmt.Errorf("the object has no user and item; %s", WantColumns)
@@ -100,10 +98,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	out.noteFormat()
 	var sample [][][]byte
 	for _, line := range j.ahead {
-		record := make([][]byte, len(header))
-		for i, name := range header {
-			record[i] = bytes.Trim(line.object[string(name)], `"`)
-		}
+		record := lists.Map(header, func(name []byte) []byte { return bytes.Trim(line.object[string(name)], `"`) })
 		sample = append(sample, record)
 	}
 	out.noteValues(header, sample)
@@ -318,10 +313,7 @@ func openParquet(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 		return out, err
 	}
 	out.Rows = file
-	var header [][]byte
-	for _, name := range file.Names() {
-		header = append(header, []byte(name))
-	}
+	header := lists.Map(file.Names(), func(name string) []byte { return []byte(name) })
 	if out.Format, out.Cols, err = parseHeader(header, o.Columns); errors.Is(err, errNoHeader) {
 		err = fmt.Errorf("no column is called user or item; %s", WantColumns)
 	}

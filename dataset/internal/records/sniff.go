@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Rows are the records of a file of ratings, one after another.
@@ -131,10 +132,7 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if err = out.recognize(first, s.Dialect, b, in, o); err != nil {
 		return out, err
 	}
-	var sample [][][]byte
-	for _, line := range b.lines {
-		sample = append(sample, s.fieldsOf(line))
-	}
+	sample := lists.Map(b.lines, s.fieldsOf)
 	if out.First == nil {
 		out.noteValues(first, sample[min(1, len(sample)):])
 	} else {

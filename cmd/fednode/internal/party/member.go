@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -45,7 +47,7 @@ type Member struct {
 	Registry   *admission.Registry
 	Ledger     *store.Ledger // of a client
 	Receipts   *store.Receipts
-	files      []interface{ Close() error }
+	files      []io.Closer
 }
 
 // Of returns the federation and the place of a party, by its state or, before the party has enrolled, by its invitation. It uses neither.
@@ -271,11 +273,7 @@ func (m *Member) open(dir string, log *zerolog.Logger) error {
 
 // Close lets go of the files. All that is in them is durable.
 func (m *Member) Close() error {
-	var errs []error
-	for _, f := range m.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(m.files, io.Closer.Close)...)
 }
 
 // OpenRegistry opens a registry that opens its file again if that could not be written.
