@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // defaultTarget is the share of a held-out user's likes to be predicted when [Params] names none.
@@ -16,27 +17,19 @@ const defaultTarget = 0.2
 
 // validateHeldOut reports everything that is wrong with the parameters for holding users out.
 func (p Params) validateHeldOut() error {
-	var errs []error
+	var errs problems.List
 	test, target := p.test(), p.target()
-	if !(test > 0 && (test < 1 || whole(test))) && !p.Whole {
-		errs = append(errs, fmt.Errorf("held-out users: test share is %v; want more than 0 and less than 1, or a whole number of users", p.Test))
-	}
-	if !(p.Validation >= 0 && (p.Validation < 1 || whole(p.Validation))) {
-		errs = append(errs, fmt.Errorf("held-out users: validation share is %v; want at least 0 and less than 1, or a whole number of users", p.Validation))
-	}
-	if len(errs) == 0 && !p.counted() && test+p.Validation >= 1 {
-		errs = append(errs, fmt.Errorf("held-out users: test share %v and validation share %v leave no user to train; want a sum below 1", test, p.Validation))
-	}
-	if !(target > 0 && target < 1) {
-		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
-	}
+	errs.If(!(test > 0 && (test < 1 || whole(test))) && !p.Whole,
+		"held-out users: test share is %v; want more than 0 and less than 1, or a whole number of users", p.Test)
+	errs.If(!(p.Validation >= 0 && (p.Validation < 1 || whole(p.Validation))),
+		"held-out users: validation share is %v; want at least 0 and less than 1, or a whole number of users", p.Validation)
+	errs.If(len(errs) == 0 && !p.counted() && test+p.Validation >= 1,
+		"held-out users: test share %v and validation share %v leave no user to train; want a sum below 1", test, p.Validation)
+	errs.If(!(target > 0 && target < 1), "held-out users: target share is %v; want more than 0 and less than 1", p.Target)
 	errs = append(errs, Params{Whole: p.Whole, By: p.By, Cut: p.Cut, Folds: p.Folds, Fold: p.Fold}.validateShares())
-	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
-		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
-	}
-	if p.Least < 0 {
-		errs = append(errs, fmt.Errorf("held-out users: a user must have at least %d ratings; want 0, to leave out no user, or more", p.Least))
-	}
+	errs.If(math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0),
+		"held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive)
+	errs.If(p.Least < 0, "held-out users: a user must have at least %d ratings; want 0, to leave out no user, or more", p.Least)
 	return errors.Join(errs...)
 }
 

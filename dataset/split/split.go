@@ -23,6 +23,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // defaultTest is the share of ratings held out for the test when [Params] names none.
@@ -94,29 +95,17 @@ func (p Params) Validate() error {
 }
 
 func (p Params) validateShares() error {
-	var errs []error
+	var errs problems.List
 	test := p.test()
-	if !(test > 0 && test < 1) && !p.Whole {
-		errs = append(errs, fmt.Errorf("split: test share is %v; want more than 0 and less than 1", p.Test))
-	}
-	if !(p.Validation >= 0 && p.Validation < 1) {
-		errs = append(errs, fmt.Errorf("split: validation share is %v; want at least 0 and less than 1", p.Validation))
-	}
-	if len(errs) == 0 && test+p.Validation >= 1 {
-		errs = append(errs, fmt.Errorf("split: test share %v and validation share %v leave nothing to train on; want a sum below 1", test, p.Validation))
-	}
-	if !slices.Contains(append(kinds(), ""), p.By) {
-		errs = append(errs, fmt.Errorf("split: by %q; want one of %v", p.By, kinds()))
-	}
-	if p.Whole && p.By != "" && p.By != Random {
-		errs = append(errs, fmt.Errorf("split: by %q asks for a test part, and there is to be none", p.By))
-	}
-	if p.Folds != 0 && (p.Folds < 2 || p.Fold < 1 || p.Fold > p.Folds || p.By != "" && p.By != Random || p.Whole) {
-		errs = append(errs, fmt.Errorf("split: fold %d of %d; there must be at least 2 folds by chance, and the fold is one of them", p.Fold, p.Folds))
-	}
-	if p.Cut != nil && (p.By != Time || p.Validation > 0) {
-		errs = append(errs, errors.New("split: a cut at a time is of a split by time, without a validation part"))
-	}
+	errs.If(!(test > 0 && test < 1) && !p.Whole, "split: test share is %v; want more than 0 and less than 1", p.Test)
+	errs.If(!(p.Validation >= 0 && p.Validation < 1), "split: validation share is %v; want at least 0 and less than 1", p.Validation)
+	errs.If(len(errs) == 0 && test+p.Validation >= 1,
+		"split: test share %v and validation share %v leave nothing to train on; want a sum below 1", test, p.Validation)
+	errs.If(!slices.Contains(append(kinds(), ""), p.By), "split: by %q; want one of %v", p.By, kinds())
+	errs.If(p.Whole && p.By != "" && p.By != Random, "split: by %q asks for a test part, and there is to be none", p.By)
+	errs.If(p.Folds != 0 && (p.Folds < 2 || p.Fold < 1 || p.Fold > p.Folds || p.By != "" && p.By != Random || p.Whole),
+		"split: fold %d of %d; there must be at least 2 folds by chance, and the fold is one of them", p.Fold, p.Folds)
+	errs.If(p.Cut != nil && (p.By != Time || p.Validation > 0), "split: a cut at a time is of a split by time, without a validation part")
 	return errors.Join(errs...)
 }
 

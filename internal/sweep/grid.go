@@ -23,6 +23,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Axis is a key with its values.
@@ -76,16 +77,16 @@ type Run struct {
 // file and a flag, are an error if they differ.
 func New(said []config.Setting, o Options) (*Grid, error) {
 	g := new(Grid)
-	var errs []error
+	var errs problems.List
 	for i, s := range said {
 		k := config.Find(s.Key)
 		if k == nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Origin, new(config.Config).Set(s.Key, s.Value)))
+			errs.Add("%s: %w", s.Origin, new(config.Config).Set(s.Key, s.Value))
 			continue
 		}
 		values, err := expand(k, s.Value)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Origin, err))
+			errs.Add("%s: %w", s.Origin, err)
 			continue
 		}
 		at := slices.IndexFunc(g.Axes, func(a Axis) bool { return a.Key == k })
@@ -102,9 +103,7 @@ func New(said []config.Setting, o Options) (*Grid, error) {
 	for _, a := range g.Axes {
 		seen := make(map[string]bool)
 		for _, v := range a.Values {
-			if seen[v] {
-				errs = append(errs, fmt.Errorf("%s: %s has the value %s twice", a.origin, a.Key.Name, v))
-			}
+			errs.If(seen[v], "%s: %s has the value %s twice", a.origin, a.Key.Name, v)
 			seen[v] = true
 		}
 	}

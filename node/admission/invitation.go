@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -30,15 +31,12 @@ const (
 )
 
 func (c *Contact) check() error {
-	var errs []error
-	if len(c.Addresses) < 1 || len(c.Addresses) > maxAddresses {
-		errs = append(errs, fmt.Errorf("%w: %d addresses of the aggregator; there must be 1 to %d", ErrMalformed, len(c.Addresses), maxAddresses))
-	}
+	var errs problems.List
+	errs.If(len(c.Addresses) < 1 || len(c.Addresses) > maxAddresses,
+		"%w: %d addresses of the aggregator; there must be 1 to %d", ErrMalformed, len(c.Addresses), maxAddresses)
 	for _, s := range append([]string{c.Peer}, c.Addresses...) {
 		errs = append(errs, checkText("address or peer", s, maxAddress))
-		if strings.ContainsRune(s, ' ') {
-			errs = append(errs, fmt.Errorf("%w: a space in the address or peer %q", ErrMalformed, s))
-		}
+		errs.If(strings.ContainsRune(s, ' '), "%w: a space in the address or peer %q", ErrMalformed, s)
 	}
 	for _, k := range []PublicKey{c.Aggregator, c.Server} {
 		if !k.IsZero() {
@@ -309,10 +307,8 @@ func (t *Ticket) Verify(f *Federation) error {
 }
 
 func (t *Ticket) check(f *Federation) error {
-	errs := []error{t.Place.check(f.Places()), checkTime("end of a ticket", t.NotAfter), t.Key.check()}
-	if t.Serial == 0 {
-		errs = append(errs, fmt.Errorf("%w: a ticket of serial 0; they count from 1", ErrMalformed))
-	}
+	errs := problems.List{t.Place.check(f.Places()), checkTime("end of a ticket", t.NotAfter), t.Key.check()}
+	errs.If(t.Serial == 0, "%w: a ticket of serial 0; they count from 1", ErrMalformed)
 	return errors.Join(errs...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -25,10 +26,8 @@ func (r Revocation) compare(o Revocation) int {
 }
 
 func (r Revocation) check() error {
-	errs := []error{r.Place.check(MaxClients)} // a party may know of the revocation before it knows of the epoch
-	if r.Serial == 0 {
-		errs = append(errs, fmt.Errorf("%w: serial 0 of the %s is revoked; tickets count from 1", ErrMalformed, r.Place))
-	}
+	errs := problems.List{r.Place.check(MaxClients)} // a party may know of the revocation before it knows of the epoch
+	errs.If(r.Serial == 0, "%w: serial 0 of the %s is revoked; tickets count from 1", ErrMalformed, r.Place)
 	if !r.Identity.IsZero() {
 		errs = append(errs, r.Identity.check())
 	}

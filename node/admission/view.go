@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/merkle"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -344,18 +345,15 @@ func (f *Federation) Verify(operator PublicKey) error {
 }
 
 func (f *Federation) check() error {
-	errs := []error{checkText("name of a federation", f.Name, maxName), checkTime("creation of a federation", f.Created), f.Operator.check()}
-	if strings.TrimSpace(f.Name) != f.Name {
-		errs = append(errs, fmt.Errorf("%w: the name %q begins or ends with a space", ErrMalformed, f.Name))
-	}
+	errs := problems.List{checkText("name of a federation", f.Name, maxName), checkTime("creation of a federation", f.Created), f.Operator.check()}
+	errs.If(strings.TrimSpace(f.Name) != f.Name, "%w: the name %q begins or ends with a space", ErrMalformed, f.Name)
 	if !f.Recovery.IsZero() {
 		if err := f.Recovery.check(); err != nil || f.Recovery == f.Operator {
 			errs = append(errs, ErrIdentityUsed, err)
 		}
 	}
-	if f.Clients < 1 || f.Clients > MaxClients {
-		errs = append(errs, fmt.Errorf("%w: a federation of %d clients; there can be 1 to %d", ErrMalformed, f.Clients, MaxClients))
-	}
+	errs.If(f.Clients < 1 || f.Clients > MaxClients,
+		"%w: a federation of %d clients; there can be 1 to %d", ErrMalformed, f.Clients, MaxClients)
 	return errors.Join(errs...)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
@@ -48,30 +49,20 @@ type Terms struct {
 
 // Validate reports everything that makes the terms unusable.
 func (t *Terms) Validate() error {
-	errs := []error{t.Steps.Validate()}
-	if len(t.Steps) > maxSteps {
-		errs = append(errs, fmt.Errorf("a schedule of %d steps; there may be %d", len(t.Steps), maxSteps))
-	}
+	errs := problems.List{t.Steps.Validate()}
+	errs.If(len(t.Steps) > maxSteps, "a schedule of %d steps; there may be %d", len(t.Steps), maxSteps)
 	for _, plan := range t.Plans() {
 		if err := plan.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("phase %q: %w", plan.Phase, err))
+			errs.Add("phase %q: %w", plan.Phase, err)
 		}
 	}
-	if t.Mode != graph.SemiHonest && t.Mode != graph.Active {
-		errs = append(errs, fmt.Errorf("mode %d is not known", t.Mode))
-	}
-	if !(t.SitOut >= 0 && t.SitOut <= t.Cohort.Tolerance) {
-		errs = append(errs, fmt.Errorf("sit-out is %v; it must be from 0 to the tolerance, %v", t.SitOut, t.Cohort.Tolerance))
-	}
-	if t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("the timeout of a stage is %v; it must be from a second to a day", t.StageTimeout))
-	}
-	if t.Tail <= 0 || t.Tail > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("the tail of a stage is %v; it must be above zero and at most a day", t.Tail))
-	}
-	if t.Gather < 0 || t.Gather > 7*24*time.Hour {
-		errs = append(errs, fmt.Errorf("rounds wait %v for clients; it must be from 0 to a week", t.Gather))
-	}
+	errs.If(t.Mode != graph.SemiHonest && t.Mode != graph.Active, "mode %d is not known", t.Mode)
+	errs.If(!(t.SitOut >= 0 && t.SitOut <= t.Cohort.Tolerance),
+		"sit-out is %v; it must be from 0 to the tolerance, %v", t.SitOut, t.Cohort.Tolerance)
+	errs.If(t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour,
+		"the timeout of a stage is %v; it must be from a second to a day", t.StageTimeout)
+	errs.If(t.Tail <= 0 || t.Tail > 24*time.Hour, "the tail of a stage is %v; it must be above zero and at most a day", t.Tail)
+	errs.If(t.Gather < 0 || t.Gather > 7*24*time.Hour, "rounds wait %v for clients; it must be from 0 to a week", t.Gather)
 	return errors.Join(errs...)
 }
 
