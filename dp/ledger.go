@@ -109,9 +109,7 @@ func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	if cache == nil {
-		cache = new(Cache)
-	}
+	cache = cmp.Or(cache, new(Cache))
 	l := newLedger(b, cache)
 	return &l, nil
 }

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -197,9 +198,7 @@ func divide(x *experiment.Experiment, n int, mu float64, shares Shares) (*experi
 		if err != nil {
 			return nil, nil, fmt.Errorf("a session of epsilon %s: %w", text, err)
 		}
-		if first == nil {
-			first = e
-		}
+		first = cmp.Or(first, e)
 		alone, err := e.Planned()
 		if err != nil {
 			return nil, nil, err

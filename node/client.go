@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -111,18 +112,10 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
 	cfg.Observer = session.Observing(cfg.Observer)
-	if cfg.Receipts == nil {
-		cfg.Receipts = new(store.Receipts)
-	}
-	if cfg.Noise == nil {
-		cfg.Noise = new(client.Samplers)
-	}
-	if cfg.Costs == nil {
-		cfg.Costs = new(dp.Cache)
-	}
-	if cfg.Pacing == nil {
-		cfg.Pacing = new(Pacing)
-	}
+	cfg.Receipts = cmp.Or(cfg.Receipts, new(store.Receipts))
+	cfg.Noise = cmp.Or(cfg.Noise, new(client.Samplers))
+	cfg.Costs = cmp.Or(cfg.Costs, new(dp.Cache))
+	cfg.Pacing = cmp.Or(cfg.Pacing, new(Pacing))
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
 	c := &Client{cfg: cfg, now: time.Now, failed: make(chan error, 1)}
 	var err error

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -93,9 +94,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
 	cfg.Observer = session.Observing(cfg.Observer)
-	if cfg.Receipts == nil {
-		cfg.Receipts = new(store.Receipts)
-	}
+	cfg.Receipts = cmp.Or(cfg.Receipts, new(store.Receipts))
 	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
 	s.queue.Keeps = true
 	var err error

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -342,9 +343,7 @@ func (p *printer) quality() {
 	}
 	if p.e.About().Federated() && s.SkippedRounds == s.Rounds {
 		left := p.words.Untrained
-		if left == "" {
-			left = "the model is untrained"
-		}
+		left = cmp.Or(left, "the model is untrained")
 		p.line("\nevery round was skipped: %s", left)
 		return
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
@@ -208,9 +209,7 @@ func newSums(cfg Config, from *streams) (sums, error) {
 
 func idealSums(cfg Config, from *streams) sums {
 	src, tables := from.noise(idealSum), cfg.Tables
-	if tables == nil {
-		tables = new(noise.Tables)
-	}
+	tables = cmp.Or(tables, new(noise.Tables))
 	join := secagg.IdealClients(cfg.Draw)
 	return sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },

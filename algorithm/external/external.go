@@ -8,6 +8,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -230,15 +231,11 @@ func declared(reply message, rounds, size int) (protocol.Schedule, error) {
 
 func (d phase) valid() (protocol.Release, error) {
 	r := protocol.Release{Name: d.Name, Len: d.Length, L2: d.L2, L1: d.L1, LInf: d.LInf, MaxNonZero: d.NonZero, Scale: d.Scale, Width: 8}
-	if r.MaxNonZero == 0 {
-		r.MaxNonZero = r.Len
-	}
+	r.MaxNonZero = cmp.Or(r.MaxNonZero, r.Len)
 	if r.Len < 1 || r.Len > protocol.MaxLen || !(r.L2 > 0) || math.IsInf(r.L2, 0) || r.MaxNonZero < 0 {
 		return r, fmt.Errorf("length %d, L2 bound %v and %d coordinates other than zero; there must be 1 to %d coordinates and a positive bound", r.Len, r.L2, r.MaxNonZero, protocol.MaxLen)
 	}
-	if r.Scale == 0 {
-		r.Scale = algorithm.Scale(r)
-	}
+	r.Scale = cmp.Or(r.Scale, algorithm.Scale(r))
 	return r, r.Validate()
 }
 

@@ -18,6 +18,7 @@
 package download
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,9 +106,7 @@ func Get(ctx context.Context, name string, p Params) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if p.Client == nil {
-		p.Client = http.DefaultClient
-	}
+	p.Client = cmp.Or(p.Client, http.DefaultClient)
 	address := set.Address
 	if p.Mirror != "" {
 		address = strings.TrimSuffix(p.Mirror, "/") + address[strings.LastIndexByte(address, '/'):]

@@ -1,6 +1,7 @@
 package noise
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/bits"
@@ -226,9 +227,7 @@ func (c *cache[K, V]) get(keep int, k K, build func() (V, error)) (V, error) {
 	if c.values == nil {
 		c.values = make(map[K]V)
 	}
-	if keep == 0 {
-		keep = cached
-	}
+	keep = cmp.Or(keep, cached)
 	if len(c.order) == keep {
 		delete(c.values, c.order[0])
 		c.order = c.order[1:]

@@ -15,6 +15,7 @@
 package encoder
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -154,9 +155,7 @@ func parameters(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
 
 // complete replaces the settings that stand for others.
 func complete(f *dataset.ItemFeatures, items, rank int, s Settings) (*dataset.ItemFeatures, Settings) {
-	if s.Dim == 0 {
-		s.Dim = rank
-	}
+	s.Dim = cmp.Or(s.Dim, rank)
 	if f == nil || len(f.Categories) == 0 {
 		f, s.IDs = &dataset.ItemFeatures{Items: items}, true
 	}

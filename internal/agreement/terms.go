@@ -1,6 +1,7 @@
 package agreement
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -223,9 +224,7 @@ func (s *Start) start() (*algorithm.Start, error) {
 		return nil, nil
 	}
 	out := &algorithm.Start{From: s.from, Algorithm: s.Algorithm, Feedback: s.Feedback, Rank: s.Rank, Min: s.Min, Max: s.Max}
-	if out.From == "" {
-		out.From = "the release that the server states"
-	}
+	out.From = cmp.Or(out.From, "the release that the server states")
 	digest, err := hex.DecodeString(s.Digest)
 	if err != nil || len(digest) != len(out.Digest) {
 		return nil, fmt.Errorf("the digest of the start is %.80q; %d bytes in hex are needed", s.Digest, len(out.Digest))

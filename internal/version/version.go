@@ -5,6 +5,7 @@ package version
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -199,9 +200,7 @@ func Check(file, sums, key string) (string, error) {
 
 // publicKey reads a key, or else the key of this build.
 func publicKey(text string) (public minisign.PublicKey, err error) {
-	if text == "" {
-		text = releaseKey
-	}
+	text = cmp.Or(text, releaseKey)
 	if text == "" {
 		return public, errors.New("this build has no key of releases: give the public key, as the page of the release prints it, with --key")
 	}

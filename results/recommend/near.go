@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -288,14 +289,7 @@ func printTable(w io.Writer, number, last string, rows []string) error {
 
 // cells returns an item's part of a table row.
 func cells(i Item) string {
-	title, genres := i.Title, strings.Join(i.Genres, ", ")
-	if title == "" {
-		title = "-"
-	}
-	if genres == "" {
-		genres = "-"
-	}
-	return i.ID + "\t" + title + "\t" + genres
+	return i.ID + "\t" + cmp.Or(i.Title, "-") + "\t" + cmp.Or(strings.Join(i.Genres, ", "), "-")
 }
 
 // PrintNeighbours writes the result of Similar as a table.

@@ -343,10 +343,7 @@ func (l *Live) Refresh(ctx context.Context) (name string, err error) {
 		}
 		return "", err
 	}
-	name = r.Session
-	if name == "" {
-		name = filepath.Base(dir)
-	}
+	name = cmp.Or(r.Session, filepath.Base(dir))
 	l.now.Store(&livingModel{Handler(r), name, version})
 	l.failed.Store(nil)
 	return name, nil

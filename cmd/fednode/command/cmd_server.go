@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -202,9 +203,7 @@ func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *par
 		log.Info().Int("places", federation.Places()).Int("given_up", len(federation.Retired())).Int("spare", c.Spare).Msg(changed + ": these places do not count as lost")
 	}
 	items := c.Items
-	if items == "" {
-		items = algorithm.Data.Of(settings)
-	}
+	items = cmp.Or(items, algorithm.Data.Of(settings))
 	f, err := facts(ctx, settings, items, c.Users, federation.Places())
 	return f, settings, err
 }
