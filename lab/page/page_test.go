@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/lab/figures"
 )
 
@@ -88,7 +87,7 @@ func TestPageSaysWhatRunsCameTo(t *testing.T) {
 // headings, scopes of table heads, and scrolling parts that the keyboard reaches.
 func TestPageForEverybody(t *testing.T) {
 	text := written(t)
-	testutil.CheckPage(t, text)
+	checkPage(t, text)
 	if !strings.Contains(text, `data-head="test_rmse"`) {
 		t.Error("on a phone test_rmse has no name beside its value")
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -54,7 +53,6 @@ func TestPage(t *testing.T) {
 			t.Errorf("there is %s in\n%s", never, text)
 		}
 	}
-	testutil.CheckPage(t, text)
 	if cache := r.Header.Get("Cache-Control"); cache != "no-store" {
 		t.Errorf("the link Refresh may show an old page: Cache-Control is %q", cache)
 	}
@@ -108,7 +106,6 @@ func TestPageOfAnOwner(t *testing.T) {
 	failing := m.Own(func() (*store.Account, error) { return nil, errors.New("<b>the disk fails</b>") })
 	m.Event(protocol.Event{Kind: protocol.ClientAccused, Round: 2, Party: protocol.ClientParty(4), By: protocol.ClientParty(7)})
 	page := text("/")
-	testutil.CheckPage(t, page)
 	if strings.Index(page, "<caption>client 7<") > strings.Index(page, "<caption>client 10<") {
 		t.Error("clients do not stand in the order of their numbers")
 	}

@@ -87,7 +87,7 @@ func (d *demonstration) end(t *testing.T, temporary string) error {
 func TestDemonstration(t *testing.T) {
 	long(t)
 	temporary := t.TempDir()
-	d := demonstrate(t, os.Getenv("PATH"), temporary, testutil.TwoPorts(t))
+	d := demonstrate(t, os.Getenv("PATH"), temporary, twoPorts(t))
 	if err := d.end(t, temporary); err != nil {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}
@@ -118,7 +118,7 @@ func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
 func TestDemonstrationCanBeInterrupted(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	temporary := t.TempDir()
-	d := demonstrate(t, buildsNothing(t), temporary, testutil.TwoPorts(t))
+	d := demonstrate(t, buildsNothing(t), temporary, twoPorts(t))
 	d.until("20 clients start")
 	for range 2 { // by an impatient operator
 		if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -127,5 +127,30 @@ func TestDemonstrationCanBeInterrupted(t *testing.T) {
 	}
 	if err := d.end(t, temporary); err == nil {
 		t.Errorf("it ended as if it were done:\n%s", d.seen.String())
+	}
+}
+
+// twoPorts returns a port of TCP such that the port and the next were free a moment ago.
+func twoPorts(t *testing.T) int {
+	t.Helper()
+	for last := 0; ; {
+		port, err := strconv.Atoi(testutil.Port(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port == last+1 {
+			return last
+		}
+		last = port
+	}
+}
+
+// No port of a pair is given twice.
+func TestTwoPorts(t *testing.T) {
+	for range 20 {
+		p := twoPorts(t)
+		if again := twoPorts(t); again == p || again == p+1 {
+			t.Errorf("ports %d and %d are given twice", p, p+1)
+		}
 	}
 }
