@@ -23,6 +23,8 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -83,42 +85,29 @@ func (k Kind) lies() bool { return k == Promote || k == Degrade }
 
 // Validate reports everything that makes the attack unusable.
 func (c Config) Validate() error {
-	var errs []error
+	var errs problems.List
 	if kinds := Kinds(); !slices.Contains(kinds, c.Kind) {
-		errs = append(errs, fmt.Errorf("attack is %q; it must be one of %v", c.Kind, kinds))
+		errs.Add("attack is %q; it must be one of %v", c.Kind, kinds)
 	}
-	if len(c.Epsilons) == 0 {
-		errs = append(errs, errors.New("no epsilon is given; there must be at least one"))
-	}
+	errs.If(len(c.Epsilons) == 0, "no epsilon is given; there must be at least one")
 	for i, e := range c.Epsilons {
-		if !(e > 0) {
-			errs = append(errs, fmt.Errorf("epsilon is %v; it must be above 0, or inf", e))
-		}
-		if slices.Contains(c.Epsilons[:i], e) {
-			errs = append(errs, fmt.Errorf("epsilon %v is there twice", e))
-		}
+		errs.If(!(e > 0), "epsilon is %v; it must be above 0, or inf", e)
+		errs.If(slices.Contains(c.Epsilons[:i], e), "epsilon %v is there twice", e)
 	}
-	if c.Shadows < fewestShadows || c.Shadows%2 != 0 {
-		errs = append(errs, fmt.Errorf("shadows is %d; it must be even, and at least %d", c.Shadows, fewestShadows))
-	}
+	errs.If(c.Shadows < fewestShadows || c.Shadows%2 != 0, "shadows is %d; it must be even, and at least %d", c.Shadows, fewestShadows)
 	if c.Targets != 0 && c.Targets < fewestTargets {
 		name := "targets"
 		if c.Kind.lies() {
 			name = "runs"
 		}
-		errs = append(errs, fmt.Errorf("%s is %d; there must be at least %d", name, c.Targets, fewestTargets))
+		errs.Add("%s is %d; there must be at least %d", name, c.Targets, fewestTargets)
 	}
 	for _, share := range c.Liars {
-		if !(share > 0 && share <= mostLiars) {
-			errs = append(errs, fmt.Errorf("liars is %v; it must be above 0, and at most %v", share, mostLiars))
-		}
+		errs.If(!(share > 0 && share <= mostLiars), "liars is %v; it must be above 0, and at most %v", share, mostLiars)
 	}
-	if (len(c.Liars) > 0) != c.Kind.lies() {
-		errs = append(errs, fmt.Errorf("liars is %v; %s and %s take at least one share, and other attacks none", c.Liars, Promote, Degrade))
-	}
-	if c.Control && !c.Kind.membership() {
-		errs = append(errs, fmt.Errorf("control is for attacks of membership; %s has no coins to find", c.Kind))
-	}
+	errs.If((len(c.Liars) > 0) != c.Kind.lies(),
+		"liars is %v; %s and %s take at least one share, and other attacks none", c.Liars, Promote, Degrade)
+	errs.If(c.Control && !c.Kind.membership(), "control is for attacks of membership; %s has no coins to find", c.Kind)
 	return errors.Join(errs...)
 }
 
@@ -176,9 +165,7 @@ func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) 
 		return nil, err
 	}
 	m, _ := c.Kind.method()
-	if c.Targets == 0 {
-		c.Targets = m.targets
-	}
+	c.Targets = cmp.Or(c.Targets, m.targets)
 	var set *dataset.Set
 	var r *Report
 	done, total := 0, 0
@@ -391,11 +378,7 @@ func methods() []method {
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	var list []Kind
-	for _, m := range methods() {
-		list = append(list, m.kind)
-	}
-	return list
+	return lists.Map(methods(), func(m method) Kind { return m.kind })
 }
 
 // method returns the method of a kind. ok is false if there is no such kind.

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -104,10 +105,7 @@ func (k Kind) strategies(set *dataset.Set) []strategy {
 			return s.with(s.popular[:s.companions()], s.top)
 		}},
 		{"with items at their means", func(s *scene, r permutation, _ int) map[int32]float32 {
-			var some []int32
-			for _, k := range r(len(s.popular))[:s.companions()] {
-				some = append(some, s.popular[k])
-			}
+			some := lists.Map(r(len(s.popular))[:s.companions()], func(k int) int32 { return s.popular[k] })
 			return s.with(some, func(j int32) float32 { return float32(s.mean[j]) })
 		}},
 	}

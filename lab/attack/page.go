@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/lab/figures"
 	"github.com/fedsim/fedsim/lab/page"
 )
@@ -63,10 +64,7 @@ func Section(list []*Report) page.Section {
 
 // command repeats the attack.
 func (r *Report) command() string {
-	var budgets []string
-	for _, at := range r.Budgets {
-		budgets = append(budgets, at.Epsilon.String())
-	}
+	budgets := lists.Map(r.Budgets, func(at At) string { return at.Epsilon.String() })
 	c := fmt.Sprintf("fedsim attack %s --epsilon %s", r.Kind, strings.Join(budgets, ","))
 	if r.Kind.lies() {
 		c += fmt.Sprintf(" --runs %d", r.Targets)

@@ -95,9 +95,7 @@ func (t traces) relative(item int, list []int32) []float64 {
 		for _, j := range list {
 			square += s[j] * s[j] / float64(len(list))
 		}
-		if square == 0 {
-			square = 1
-		}
+		square = cmp.Or(square, 1)
 		out = append(out, s[item]/math.Sqrt(square))
 	}
 	return out

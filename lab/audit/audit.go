@@ -10,7 +10,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -65,22 +65,14 @@ const fewest = 40
 
 // Validate reports everything that makes the audit unusable.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Runs < fewest {
-		errs = append(errs, fmt.Errorf("runs is %d; there must be at least %d", c.Runs, fewest))
-	}
-	if c.Claim != Stated && c.Claim != Published {
-		errs = append(errs, fmt.Errorf("claim is %q; it must be %s or %s", c.Claim, Stated, Published))
-	}
+	var errs problems.List
+	errs.If(c.Runs < fewest, "runs is %d; there must be at least %d", c.Runs, fewest)
+	errs.If(c.Claim != Stated && c.Claim != Published, "claim is %q; it must be %s or %s", c.Claim, Stated, Published)
 	if c.Select != nil {
-		if c.Claim != Stated {
-			errs = append(errs, fmt.Errorf("claim is %q; of a search the stated epsilon is audited", c.Claim))
-		}
+		errs.If(c.Claim != Stated, "claim is %q; of a search the stated epsilon is audited", c.Claim)
 		errs = append(errs, c.Select.Validate())
 	}
-	if c.Workers < 1 {
-		errs = append(errs, fmt.Errorf("workers is %d; there must be at least 1", c.Workers))
-	}
+	errs.If(c.Workers < 1, "workers is %d; there must be at least 1", c.Workers)
 	return errors.Join(errs...)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
@@ -327,11 +328,7 @@ func (s *absorbing) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Ru
 }
 
 func clone(values [][]float64) [][]float64 {
-	out := make([][]float64, len(values))
-	for i, v := range values {
-		out[i] = slices.Clone(v)
-	}
-	return out
+	return lists.Map(values, slices.Clone)
 }
 
 // Err says how many kinds of what is seen differ. It returns nil if only the noised integers differ.

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -283,12 +284,8 @@ func Open(said []config.Setting) (*experiment.Experiment, error) {
 func Small(c config.Config) (*dataset.Set, error) {
 	o := experiment.DataOptions(c)
 	lo, hi := 1., 5.
-	if o.Min == nil {
-		o.Min = &lo
-	}
-	if o.Max == nil {
-		o.Max = &hi
-	}
+	o.Min = cmp.Or(o.Min, &lo)
+	o.Max = cmp.Or(o.Max, &hi)
 	var list []read.Rating
 	for u := range Users {
 		for j := range Items {

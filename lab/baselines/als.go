@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -51,7 +52,7 @@ var passesKey = config.DeclareNumber(config.Key{
 func (*central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	f := &alternating{}
 	parts := map[string]*model.Matrix{}
-	var errs []error
+	var errs problems.List
 	for _, part := range []struct {
 		name       string
 		rows, cols int
@@ -62,9 +63,7 @@ func (*central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 		m, err := files.Matrix(part.name, part.rows, part.cols)
 		parts[part.name], errs = m, append(errs, err)
 	}
-	if files.Mean() == nil {
-		errs = append(errs, errors.New("summary.json: there is no mean, which predictions of this model are on top of"))
-	}
+	errs.If(files.Mean() == nil, "summary.json: there is no mean, which predictions of this model are on top of")
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

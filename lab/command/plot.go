@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/figures"
@@ -87,10 +88,7 @@ func (c *plotCmd) figure(runs study.Runs) (figures.Figure, error) {
 	if err != nil {
 		return figures.Figure{}, err
 	}
-	var names []string
-	for _, f := range all {
-		names = append(names, f.ID)
-	}
+	names := lists.Map(all, func(f figures.Figure) string { return f.ID })
 	at := slices.Index(names, c.Figure)
 	if at < 0 {
 		return figures.Figure{}, cli.Misusef("--figure %s: these runs give %s", c.Figure, strings.Join(names, ", "))

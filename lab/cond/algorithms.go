@@ -25,6 +25,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lists"
 	_ "github.com/fedsim/fedsim/lab/cond/regression" // opens the sets of regressions
 	"github.com/fedsim/fedsim/model"
 )
@@ -372,11 +373,7 @@ func momentsOf(l layout, c *catalogue, sums []float64, deviation float64) (momen
 // averages the scatter, while it would fit Values too flat. A label's place within its bin stays lost, for any number of examples.
 func (n *NoisyLabels) Unbiased() []float64 {
 	u := n.Bins.unbiased()
-	out := make([]float64, len(n.Answers))
-	for i, a := range n.Answers {
-		out[i] = u[a]
-	}
-	return out
+	return lists.Map(n.Answers, func(a int) float64 { return u[a] })
 }
 
 // unbiased returns the value of each answer.

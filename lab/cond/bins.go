@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/lab/internal/exact"
 )
 
@@ -197,10 +198,7 @@ func (b *Bins) answers(y []float64, secret entropy.Source) ([]int, error) {
 	for c := range of {
 		of[c] = b.bin(c)
 	}
-	out := make([]int, len(y))
-	for i, v := range y {
-		out[i] = of[b.Options.cell(v)]
-	}
+	out := lists.Map(y, func(v float64) int { return of[b.Options.cell(v)] })
 	if err := b.response.Randomise(out, noise.NewBits(secret.Stream("label response", 0))); err != nil {
 		return nil, fmt.Errorf("cond: randomised response of labels: %w", err)
 	}
@@ -234,9 +232,5 @@ func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*Noisy
 // Values returns the value with the least expected squared error for each label. A plain regression
 // is fitted to them (algorithm 1). They are drawn towards the mean: see Unbiased.
 func (n *NoisyLabels) Values() []float64 {
-	out := make([]float64, len(n.Answers))
-	for i, a := range n.Answers {
-		out[i] = n.Bins.Values[a]
-	}
-	return out
+	return lists.Map(n.Answers, func(a int) float64 { return n.Bins.Values[a] })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -279,11 +280,7 @@ type parties struct {
 }
 
 func (p *parties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.parties))
-	for i, t := range p.parties {
-		list[i] = t
-	}
-	return list
+	return lists.Map(p.parties, func(t *Examples) algorithm.Trainer { return t })
 }
 
 func (p *parties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -109,11 +110,7 @@ func (s *strategy) weights() []float64 {
 
 func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	if p.Phase == Moments {
-		v := make([]float64, len(sums.Values[0]))
-		for j, x := range sums.Values[0] {
-			v[j] = x / s.publish
-		}
-		return s.know(v)
+		return s.know(lists.Map(sums.Values[0], func(x float64) float64 { return x / s.publish }))
 	}
 	// The sum lacks the examples of lost parties, about as many as their share.
 	examples := s.known.examples * float64(sums.Survivors) / float64(s.Cohort.Clients)

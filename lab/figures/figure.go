@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
@@ -61,10 +62,7 @@ func Figures(runs study.Runs) ([]Figure, error) {
 
 // colour gives the series their colours.
 func colour(runs study.Runs, f *Figure) {
-	var algorithms []string
-	for _, r := range runs {
-		algorithms = append(algorithms, r.Algorithm())
-	}
+	algorithms := lists.Map(runs, func(r *study.Run) string { return r.Algorithm() })
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
 	seen := make(map[int]bool)

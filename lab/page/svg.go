@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -85,10 +86,7 @@ func (d *drawing) scales() {
 			}
 		}
 	}
-	room := (y1 - y0) * 0.06
-	if room == 0 {
-		room = max(math.Abs(y1)*0.05, 1e-9)
-	}
+	room := cmp.Or((y1-y0)*0.06, max(math.Abs(y1)*0.05, 1e-9))
 	switch {
 	case d.f.LogY:
 		y0, y1 = y0/1.1, y1*1.1

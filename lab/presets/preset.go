@@ -5,6 +5,7 @@
 package presets
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -130,10 +131,7 @@ const (
 )
 
 func (c Claim) check(t *study.Table) (page.Claim, error) {
-	metric := c.Metric
-	if metric == "" {
-		metric = "test_rmse"
-	}
+	metric := cmp.Or(c.Metric, "test_rmse")
 	least := 0.0
 	if c.Times > 0 {
 		t, least = logarithms(t, metric), math.Log10(c.Times)

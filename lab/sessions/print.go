@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/figures"
 )
@@ -100,10 +101,7 @@ func (r *Result) Text() string {
 			text += fmt.Sprintf(" (deviation %.4f over seeds; better in %d of %d)", c.Deviation, c.Better, c.Seeds)
 		}
 		line("%s", text)
-		var parts []string
-		for _, g := range c.BySession {
-			parts = append(parts, fmt.Sprintf("%+.4f", g))
-		}
+		parts := lists.Map(c.BySession, func(g float64) string { return fmt.Sprintf("%+.4f", g) })
 		line("  gain by session: %s", strings.Join(parts, " "))
 	}
 	return b.String()

@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
@@ -314,11 +315,7 @@ func (f *folder) history(r *Report) {
 
 // ids lists sessions in order.
 func ids(sessions []algorithm.PastSession) string {
-	var list []string
-	for _, s := range sessions {
-		list = append(list, s.Session)
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(lists.Map(sessions, func(s algorithm.PastSession) string { return s.Session }), ", ")
 }
 
 // priced is the part of a session that its cost follows from.
@@ -351,10 +348,7 @@ func (f *folder) agreed(r *Report) *agreement.Public {
 		r.add(Forged, "clients", "the agreement is of %d clients, and summary.json states %d", is, f.summary.Clients)
 	}
 	if p.Facts.Start != nil {
-		var before []string
-		for _, s := range p.Facts.Start.Sessions {
-			before = append(before, s.Session)
-		}
+		before := lists.Map(p.Facts.Start.Sessions, func(s agreement.PastSession) string { return s.Session })
 		if is := append(before, session); strings.Join(is, ", ") != ids(f.evidence.Sessions) {
 			r.add(Forged, "history", "the agreement starts from the sessions %s", strings.Join(before, ", "))
 		}
