@@ -122,9 +122,7 @@ func text(f *kong.Flag) string {
 
 func usage(c *kong.Node) string {
 	words := []string{c.FullPath()}
-	for _, p := range c.Positional {
-		words = append(words, p.Summary())
-	}
+	words = append(words, lists.Map(c.Positional, func(p *kong.Positional) string { return p.Summary() })...)
 	return strings.Join(append(words, "[flags]"), " ")
 }
 

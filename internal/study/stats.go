@@ -108,11 +108,8 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 // Primary returns the metric that compares the table's runs.
 func (t *Table) Primary() string { return t.primary }
 
-func names(keys []*config.Key) (list []string) {
-	for _, k := range keys {
-		list = append(list, k.Name)
-	}
-	return list
+func names(keys []*config.Key) []string {
+	return lists.Map(keys, func(k *config.Key) string { return k.Name })
 }
 
 // Paired returns the differences of a metric between rows that meet one condition and rows that

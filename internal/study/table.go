@@ -219,9 +219,7 @@ func (t *Table) Print(w io.Writer) error {
 	rows := [][]string{slices.Concat(columns, t.Metrics)}
 	for _, r := range t.Rows {
 		cells := lists.Map(columns, func(c string) string { return r.Settings[c] })
-		for _, m := range t.Metrics {
-			cells = append(cells, shown(m, r.value(m)))
-		}
+		cells = append(cells, lists.Map(t.Metrics, func(m string) string { return shown(m, r.value(m)) })...)
 		rows = append(rows, cells)
 	}
 	width := screen.Width(w)
@@ -267,9 +265,7 @@ func (t *Table) CSV(w io.Writer) error {
 	}
 	for _, r := range t.Rows {
 		cells := []string{r.Name}
-		for _, k := range t.columns() {
-			cells = append(cells, r.Settings[k.Name])
-		}
+		cells = append(cells, lists.Map(t.columns(), func(k *config.Key) string { return r.Settings[k.Name] })...)
 		for _, m := range t.Metrics {
 			cell := ""
 			if v := r.value(m); !math.IsNaN(v) {

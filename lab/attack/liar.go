@@ -133,9 +133,7 @@ func (a *attacker) ways() (list []tried) {
 	}
 	slices.Sort(counts)
 	for _, n := range slices.Compact(counts) {
-		for _, s := range strategies {
-			list = append(list, tried{s, withinBounds, n})
-		}
+		list = append(list, lists.Map(strategies, func(s strategy) tried { return tried{s, withinBounds, n} })...)
 	}
 	if a.full.About().Clients != algorithm.Users {
 		return list
@@ -144,9 +142,7 @@ func (a *attacker) ways() (list []tried) {
 		strategies = strategies[:1] // whose vector has least in other places
 	}
 	for _, bound := range []string{withinReach, oneSum, unbounded} {
-		for _, s := range strategies {
-			list = append(list, tried{s, bound, 1})
-		}
+		list = append(list, lists.Map(strategies, func(s strategy) tried { return tried{s, bound, 1} })...)
 	}
 	return list
 }
@@ -257,9 +253,7 @@ func (l *lying) hear(p *protocol.Plan, list []protocol.Vector) {
 	defer l.lock.Unlock()
 	of := l.said[p.Round]
 	if of == nil {
-		for _, r := range p.Releases {
-			of = append(of, make([]float64, r.Len))
-		}
+		of = append(of, lists.Map(p.Releases, func(r protocol.Release) []float64 { return make([]float64, r.Len) })...)
 		l.said[p.Round] = of
 	}
 	for i := range list {

@@ -101,9 +101,7 @@ func (r *Report) name() string {
 // ladder are the budgets of some attacks, ascending.
 func ladder(list []*Report) (budgets []Epsilon) {
 	for _, r := range list {
-		for _, at := range r.Budgets {
-			budgets = append(budgets, at.Epsilon)
-		}
+		budgets = append(budgets, lists.Map(r.Budgets, func(at At) Epsilon { return at.Epsilon })...)
 	}
 	slices.Sort(budgets)
 	return slices.Compact(budgets)
@@ -240,9 +238,7 @@ func (r *Report) table() (head []string, rows [][]string) {
 	m, _ := r.Kind.method()
 	for i := range r.Budgets {
 		at := &r.Budgets[i]
-		for _, row := range m.rows(at) {
-			rows = append(rows, append([]string{at.Epsilon.String()}, row...))
-		}
+		rows = append(rows, lists.Map(m.rows(at), func(row []string) []string { return append([]string{at.Epsilon.String()}, row...) })...)
 	}
 	return append([]string{"epsilon"}, m.head...), rows
 }

@@ -237,9 +237,7 @@ func (x *instance) names() []string {
 	}
 	names = append(names, x.params.items.columns...)
 	if x.params.ids > 0 {
-		for _, id := range x.setup.Data.ItemIDs {
-			names = append(names, "item="+id)
-		}
+		names = append(names, lists.Map(x.setup.Data.ItemIDs, func(id string) string { return "item=" + id })...)
 	}
 	return names
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -132,9 +133,7 @@ func ownersOf(ctx context.Context, e *experiment.Experiment, paths []string) (ow
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range entries {
-			files = append(files, filepath.Join(path, x.Name()))
-		}
+		files = append(files, lists.Map(entries, func(x os.DirEntry) string { return filepath.Join(path, x.Name()) })...)
 	}
 	var none *dataset.Set
 	for _, path := range files {
@@ -149,9 +148,7 @@ func ownersOf(ctx context.Context, e *experiment.Experiment, paths []string) (ow
 		case algorithm.UserParties:
 			owners = append(owners, owner{algorithm.PartyData{IDs: set.UserIDs}, set})
 		default:
-			for _, id := range set.UserIDs {
-				owners = append(owners, owner{algorithm.PartyData{User: id}, set})
-			}
+			owners = append(owners, lists.Map(set.UserIDs, func(id string) owner { return owner{algorithm.PartyData{User: id}, set} })...)
 		}
 	}
 	n := e.Cohort.All()
