@@ -33,7 +33,7 @@ import (
 
 // studies runs the study of a name, or every study of a paper's figure, and makes a page of them.
 func studies(ctx context.Context, c verb.Studies, s verb.Streams) error {
-	list := presets.All
+	list := presets.All()
 	if c.Name != "all" {
 		p, err := presets.Find(c.Name)
 		if err != nil {

@@ -1,15 +1,19 @@
 // Package presets has the studies of the papers' figures: for each a grid of runs, the paper's
 // claims about it, and tests of the claims on the runs.
 //
-// A figure is a declaration of a few lines in figures.go.
+// A figure is a declaration of a few lines in figures.yaml.
 package presets
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/study"
@@ -26,9 +30,9 @@ type Preset struct {
 	// Data holds the data of each scale, if they are not the ratings of all presets.
 	Data map[string]string
 	// Sizes are settings of each scale that go with the size of the data, beside the grid.
-	Sizes map[string]string
-	sweep.Options
-	Claims []Claim
+	Sizes         map[string]string
+	sweep.Options `yaml:",inline"`
+	Claims        []Claim
 }
 
 // Claim is a sentence of the paper that the runs can test. It says that a metric is lower in the
@@ -53,34 +57,23 @@ const (
 var (
 	seeds   = map[string]string{Small: "seed=1..3 split.seed=auto", Full: "seed=1..5 split.seed=auto"}
 	ratings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-1m"}
-	// rankings are data, and how many users are held out and items trained on, as Liang et al. do with MovieLens 20M. With some hundred items a
-	// tenth is too few to rank 20.
-	rankings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-20m"}
-	liang    = map[string]string{
-		Small: "split.test=120 split.validation=60 statistics.top-items=0.25",
-		Full:  "split.test=10000 split.validation=10000 statistics.top-items=0.1",
-	}
-	// public are numbers of users whose ratings are public; of 600, or 6,040.
-	public = map[string]string{Small: "public-users=25,100,300", Full: "public-users=100,300,3000"}
-	// regressions are all spectra and directions of labels, or at the small scale one spectrum.
-	regressions = map[string]string{Small: spectra("1"), Full: spectra("0", "0.5", "1", "2")}
 )
 
-// spectra are synthetic regressions whose singular values fall off so, with labels in each of three directions.
-func spectra(decays ...string) string {
-	var list []string
-	for _, d := range decays {
-		for _, a := range []string{"top", "uniform", "bottom"} {
-			list = append(list, fmt.Sprintf("synthetic:regression-%s-%s", d, a))
-		}
+//go:embed figures.yaml
+var figures []byte
+
+// All returns the presets of the papers' figures, in the order of the papers.
+var All = sync.OnceValue(func() (list []Preset) {
+	if err := yaml.UnmarshalWithOptions(figures, &list, yaml.Strict()); err != nil {
+		panic(err) // the file is a part of the program
 	}
-	return strings.Join(list, " data=") // a text with commas would be one value
-}
+	return list
+})
 
 // Find returns the preset of a name.
 func Find(name string) (Preset, error) {
 	var names []string
-	for _, p := range slices.Concat(All, Benchmarks) {
+	for _, p := range slices.Concat(All(), Benchmarks) {
 		if p.Name == name {
 			return p, nil
 		}
@@ -193,8 +186,9 @@ var Benchmarks = []Preset{
 	},
 	{
 		Name: "bench-ml-20m", Source: "MovieLens 20M", Title: "rankings for 10,000 held-out users, as in Liang et al. 2018",
-		Data: onBothScales("ml-20m"), Sizes: onBothScales(liang[Full]),
-		Grid: "algorithm=private-item-bias,ada-dpals,dp-cmf,ssp-c,private-ease epsilon=1,5,20,inf" + ranked,
+		Data: onBothScales("ml-20m"), Sizes: onBothScales("split.test=10000 split.validation=10000 statistics.top-items=0.1"),
+		Grid: "algorithm=private-item-bias,ada-dpals,dp-cmf,ssp-c,private-ease epsilon=1,5,20,inf " +
+			"feedback=implicit split.least=5 split.target=exact delta=7e-6 baselines=quick",
 	},
 }
 

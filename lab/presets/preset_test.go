@@ -21,7 +21,7 @@ import (
 // whose conditions some of its runs meet, on both sides.
 func TestPresets(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, p := range presets.All {
+	for _, p := range presets.All() {
 		if seen[p.Name] || len(p.Claims) == 0 || p.Title == "" || p.Source == "" {
 			t.Errorf("%+v", p)
 		}
@@ -63,7 +63,7 @@ func TestPresets(t *testing.T) {
 	if _, err := presets.Find("fmf-fig99"); err == nil || !strings.Contains(err.Error(), "there are fmf-fig3, ") {
 		t.Error(err)
 	}
-	if _, err := presets.All[0].Settings("huge"); err == nil {
+	if _, err := presets.All()[0].Settings("huge"); err == nil {
 		t.Error("any scale passes")
 	}
 }
