@@ -161,24 +161,6 @@ func (s *Set) Raised() *Set {
 	return &set
 }
 
-// Where is a set with some of the ratings. Which users and items there are stays.
-func (s *Set) Where(keep func(user, item int32) bool) *Set {
-	var kept []int32
-	set := *s
-	set.Tested = nil
-	for k, u := range s.User {
-		if !keep(u, s.Item[k]) {
-			continue
-		}
-		kept = append(kept, int32(k))
-		if s.Tested != nil {
-			set.Tested = append(set.Tested, s.Tested[k])
-		}
-	}
-	set.Ratings = s.Gather(kept)
-	return &set
-}
-
 // ID is the id of a user or an item, in the only form that sets hold. It reads itself from a flag, and from a text or a
 // number of JSON, by the rule of [ParseID].
 type ID string

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -34,14 +33,6 @@ func Indices(n int) []int32 {
 		all[i] = int32(i) //nolint:gosec // users, items and ratings are counted in 32 bits
 	}
 	return all
-}
-
-// Only are the ratings of one item: one or none.
-func (r Ratings) Only(item int32) Ratings {
-	if k := slices.Index(r.Items, item); k >= 0 {
-		return Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
-	}
-	return Ratings{}
 }
 
 // UserRatings gives one user's ratings when they are needed, and may make them only then: a simulation does not hold the
@@ -136,18 +127,6 @@ func Failed(p Predictor) error {
 		return f.Err()
 	}
 	return nil
-}
-
-// MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
-func MSE(p Predictor, user int, r Ratings) float64 {
-	out := make([]float64, len(r.Items))
-	p.Predict(user, r.Items, out)
-	var sum float64
-	for k, x := range out {
-		d := x - float64(r.Values[k])
-		sum += d * d
-	}
-	return sum / float64(len(out))
 }
 
 // Factors predict the inner product of a user's and an item's embedding.

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/figures"
+	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -99,9 +100,9 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 	for i, t := range a.targets {
 		r := a.full.Row(t.user)
 		if t.item >= 0 {
-			r = r.Only(t.item)
+			r = parts.Only(r, t.item)
 		}
-		out[i] = -model.MSE(m.Predictor, t.user, r)
+		out[i] = -parts.MSE(m.Predictor, t.user, r)
 	}
 	return out, nil
 }

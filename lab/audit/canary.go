@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
@@ -159,7 +160,7 @@ func leftOut(e *experiment.Experiment, list []canary) *dataset.Set {
 			gone[key{c.user, c.item}] = true
 		}
 	}
-	return e.Data.Where(func(user, item int32) bool {
+	return parts.Where(e.Data, func(user, item int32) bool {
 		return !gone[key{int(user), -1}] && !gone[key{int(user), item}]
 	})
 }
@@ -289,9 +290,9 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 		c := &list[i]
 		r := full.Row(c.user)
 		if c.item >= 0 {
-			r = r.Only(c.item)
+			r = parts.Only(r, c.item)
 		}
-		c.score = model.MSE(before, c.user, r) - model.MSE(after, c.user, r)
+		c.score = parts.MSE(before, c.user, r) - parts.MSE(after, c.user, r)
 	}
 	return nil
 }

@@ -1,0 +1,47 @@
+// Package parts takes parts of data and of models' errors: a set with some of its ratings, and one user's or one rating's.
+package parts
+
+import (
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+)
+
+// Where returns a set with some of its ratings. Which users and items there are stays.
+func Where(s *dataset.Set, keep func(user, item int32) bool) *dataset.Set {
+	var kept []int32
+	set := *s
+	set.Tested = nil
+	for k, u := range s.User {
+		if !keep(u, s.Item[k]) {
+			continue
+		}
+		kept = append(kept, int32(k))
+		if s.Tested != nil {
+			set.Tested = append(set.Tested, s.Tested[k])
+		}
+	}
+	set.Ratings = s.Gather(kept)
+	return &set
+}
+
+// MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
+func MSE(p model.Predictor, user int, r model.Ratings) float64 {
+	out := make([]float64, len(r.Items))
+	p.Predict(user, r.Items, out)
+	var sum float64
+	for k, x := range out {
+		d := x - float64(r.Values[k])
+		sum += d * d
+	}
+	return sum / float64(len(out))
+}
+
+// Only returns the ratings of one item: one or none.
+func Only(r model.Ratings, item int32) model.Ratings {
+	if k := slices.Index(r.Items, item); k >= 0 {
+		return model.Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
+	}
+	return model.Ratings{}
+}
