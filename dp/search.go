@@ -287,43 +287,6 @@ func (s Selection) Runs() float64 {
 	return s.Eta * (1 - s.Gamma) / (s.Gamma * -math.Expm1(s.Eta*math.Log(s.Gamma)))
 }
 
-// SelectionOf returns the law of an Eta with a mean number of runs above 1.
-func SelectionOf(eta, runs float64) (Selection, error) {
-	if !(runs > 1 && runs <= 1e6) {
-		return Selection{}, fmt.Errorf("dp: a mean of %v runs; it must be above 1 and at most 1e6", runs)
-	}
-	low, high := math.Log(1e-300), 0.0 // the mean falls as gamma grows
-	for range 200 {
-		if mid := (low + high) / 2; (Selection{eta, math.Exp(mid)}).Runs() > runs {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	s := Selection{eta, math.Exp(low)}
-	return s, s.Validate()
-}
-
-// Draw returns the number of runs for a uniform u of [0, 1).
-func (s Selection) Draw(u float64) int {
-	k, p := 1, 0.0
-	switch q := 1 - s.Gamma; s.Eta {
-	case 0:
-		p = q / -math.Log(s.Gamma)
-	default:
-		p = s.Eta * q * math.Exp(s.Eta*math.Log(s.Gamma)) / -math.Expm1(s.Eta*math.Log(s.Gamma))
-	}
-	for u >= p && k < mostRuns {
-		u -= p
-		p *= (1 - s.Gamma) * (float64(k) + s.Eta) / float64(k+1)
-		k++
-	}
-	return k
-}
-
-// mostRuns ends a draw that rounding would not end.
-const mostRuns = 1 << 30
-
 // renyi returns the curve of the search. If a run has Rényi divergence D(α) at order α, in both directions, the search has at most
 //
 //	D(α) + (1+η)·(1-1/β)·D(β) + (1+η)·log(1/γ)/β + log(mean number of runs)/(α-1)

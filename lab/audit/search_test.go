@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -33,7 +34,7 @@ func TestBestOf(t *testing.T) {
 func TestBestStaysBelowTheTheorem(t *testing.T) {
 	for _, eta := range []float64{-0.5, 1} {
 		for _, runs := range []float64{1.5, 10} {
-			law, err := dp.SelectionOf(eta, runs)
+			law, err := tune.SelectionOf(eta, runs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +70,7 @@ func TestSearchesAreAudited(t *testing.T) {
 				effort.LongOnly(t, "thousands of searches")
 			}
 			t.Parallel()
-			law, err := dp.SelectionOf(0, c.mean)
+			law, err := tune.SelectionOf(0, c.mean)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +85,7 @@ func TestSearchesAreAudited(t *testing.T) {
 
 // Runs that draw samples have no normal law, and the audit says so.
 func TestSearchOfSamples(t *testing.T) {
-	law, err := dp.SelectionOf(1, 3)
+	law, err := tune.SelectionOf(1, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/attack"
 	"github.com/fedsim/fedsim/lab/audit"
+	"github.com/fedsim/fedsim/lab/tune"
 )
 
 type attackCmd struct {
@@ -198,7 +199,7 @@ func (c *auditCmd) search() (*dp.Selection, error) {
 	if c.Eta != nil {
 		eta = *c.Eta
 	}
-	law, err := dp.SelectionOf(eta, *c.MeanRuns)
+	law, err := tune.SelectionOf(eta, *c.MeanRuns)
 	if err != nil {
 		return nil, cli.Misusef("--mean-runs and --eta: %w", err)
 	}

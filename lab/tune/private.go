@@ -28,7 +28,7 @@ type Cost struct {
 }
 
 // Runs draws how many runs a search has.
-func (c *Cost) Runs(bits *noise.Bits) int { return c.Law.Draw(uniform(bits)) }
+func (c *Cost) Runs(bits *noise.Bits) int { return draw(c.Law, uniform(bits)) }
 
 // Score adds noise to a sum to which one user adds at most most.
 func (c *Cost) Score(sum, most float64, bits *noise.Bits) (float64, error) {
@@ -78,7 +78,7 @@ func with(settings []config.Setting, epsilon float64) []config.Setting {
 }
 
 func (s Search) cost(ctx context.Context, candidates [][]config.Setting) (*Cost, error) {
-	law, err := dp.SelectionOf(s.Eta, s.Runs)
+	law, err := SelectionOf(s.Eta, s.Runs)
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
@@ -209,3 +209,40 @@ func CostOf(law dp.Selection, candidates ...*experiment.Experiment) (*Cost, erro
 // scoreShare scales μ, the parameter of normal noise that a run's ε and δ ask for: a score has scoreShare·μ.
 // In squares that is a twentieth of the run.
 const scoreShare = 0.22
+
+// SelectionOf returns the law of an Eta with a mean number of runs above 1.
+func SelectionOf(eta, runs float64) (dp.Selection, error) {
+	if !(runs > 1 && runs <= 1e6) {
+		return dp.Selection{}, fmt.Errorf("a mean of %v runs; it must be above 1 and at most 1e6", runs)
+	}
+	low, high := math.Log(1e-300), 0.0 // the mean falls as gamma grows
+	for range 200 {
+		if mid := (low + high) / 2; (dp.Selection{Eta: eta, Gamma: math.Exp(mid)}).Runs() > runs {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	s := dp.Selection{Eta: eta, Gamma: math.Exp(low)}
+	return s, s.Validate()
+}
+
+// draw returns the number of runs for a uniform u of [0, 1).
+func draw(s dp.Selection, u float64) int {
+	k, p := 1, 0.0
+	switch q := 1 - s.Gamma; s.Eta {
+	case 0:
+		p = q / -math.Log(s.Gamma)
+	default:
+		p = s.Eta * q * math.Exp(s.Eta*math.Log(s.Gamma)) / -math.Expm1(s.Eta*math.Log(s.Gamma))
+	}
+	for u >= p && k < mostRuns {
+		u -= p
+		p *= (1 - s.Gamma) * (float64(k) + s.Eta) / float64(k+1)
+		k++
+	}
+	return k
+}
+
+// mostRuns ends a draw that rounding would not end.
+const mostRuns = 1 << 30
