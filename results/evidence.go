@@ -146,7 +146,7 @@ func CheckEvidence(dir string) error {
 	var summary struct {
 		Privacy dp.Statement `json:"privacy"`
 	}
-	if err = readJSON(filepath.Join(dir, "summary.json"), &summary); err != nil {
+	if err = atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &summary); err != nil {
 		return err
 	}
 	last := x.Sessions[len(x.Sessions)-1]
@@ -189,7 +189,7 @@ type answer struct {
 // SP 800-226.
 func Registry(dir string) (map[string][]byte, error) {
 	var f registryFacts
-	if err := readJSON(filepath.Join(dir, "summary.json"), &f); err != nil {
+	if err := atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f); err != nil {
 		return nil, err
 	}
 	s := f.Privacy

@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -28,7 +29,7 @@ var ErrOtherData = errors.New("not the data of this run")
 // ErrOtherData.
 func SameData(dir string, e *experiment.Experiment) error {
 	var m Manifest
-	if err := readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
+	if err := atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
 		return fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
 	if m.DataDigest != e.Data.Digest {
@@ -51,7 +52,7 @@ func Read(dir string) (*FinishedRun, error) {
 	if f.Config, f.Manifest, err = ReadConfig(dir); err != nil {
 		return nil, err
 	}
-	return &f, readJSON(filepath.Join(dir, "summary.json"), &f.Summary)
+	return &f, atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
 // ReadConfig reads the configuration and the manifest of a run.
@@ -71,7 +72,7 @@ func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
 	if err != nil {
 		return c, m, err
 	}
-	if err = readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
+	if err = atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
 	return c, m, nil
@@ -87,7 +88,7 @@ func CheckKeys(path string, settings []config.Setting) error {
 		}
 	}
 	dir, m := filepath.Dir(path), Manifest{}
-	if gone == nil || readJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
+	if gone == nil || atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
 		return nil
 	}
 	return config.Errorf("%s: unknown key %s. fedsim %s (revision %s) made the run, and can open it if it has the key. Here fedsim export --run %s works, and summary.json can be read. "+
@@ -110,17 +111,6 @@ func instead(dir string) string {
 	return ""
 }
 
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err = json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
 // Files are the model of a folder, as algorithms read it.
 type Files struct {
 	Dir       string
@@ -135,7 +125,7 @@ func FilesOf(dir string) (Files, error) {
 	var summary struct {
 		Mean *float64 `json:"mean"`
 	}
-	err := readJSON(filepath.Join(dir, "summary.json"), &summary)
+	err := atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &summary)
 	return Files{Dir: dir, Start: summary.Mean}, err
 }
 
@@ -291,7 +281,7 @@ func (c *Catalogue) SessionID() (id protocol.SessionID, err error) {
 // ReadCatalogue reads the catalogue of a run. The error for a run without one wraps fs.ErrNotExist.
 func ReadCatalogue(dir string) (*Catalogue, error) {
 	var c Catalogue
-	err := readJSON(filepath.Join(dir, CatalogueFile), &c)
+	err := atomicfile.ReadJSON(filepath.Join(dir, CatalogueFile), &c)
 	switch {
 	case err != nil:
 		return nil, err

@@ -49,7 +49,7 @@ func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 	for _, path := range files {
 		name := strings.TrimSuffix(path, ".npy")
 		var ids []string
-		err = readJSON(name+".ids.json", &ids)
+		err = atomicfile.ReadJSON(name+".ids.json", &ids)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // rows that are neither users nor items, such as an encoder's
 		}
@@ -169,7 +169,7 @@ func fileOf(dir, name string, mode fs.FileMode, content []byte) atomicfile.File 
 
 // UsersOf returns the ids of the users whose embeddings a folder holds. The error for a folder without any wraps fs.ErrNotExist.
 func UsersOf(dir string) (ids []string, err error) {
-	err = readJSON(filepath.Join(dir, "user_embeddings.ids.json"), &ids)
+	err = atomicfile.ReadJSON(filepath.Join(dir, "user_embeddings.ids.json"), &ids)
 	return ids, err
 }
 

@@ -140,15 +140,12 @@ func (c Cache) receipt(p Set) string { return c.Archive(p) + ".json" }
 
 // Receipt returns the receipt of a set. The error of a missing receipt wraps [fs.ErrNotExist].
 func (c Cache) Receipt(p Set) (Receipt, error) {
-	b, err := os.ReadFile(c.receipt(p))
-	if err != nil {
-		return Receipt{}, err
-	}
 	var r Receipt
-	if err = json.Unmarshal(b, &r); err != nil {
-		return Receipt{}, fmt.Errorf("%s: %w; run: fedsim data get %s", c.receipt(p), err, p.Name)
+	err := atomicfile.ReadJSON(c.receipt(p), &r)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; run: fedsim data get %s", err, p.Name)
 	}
-	return r, nil
+	return r, err
 }
 
 // Keep moves a downloaded file to its place in the cache, with its receipt. The

@@ -38,6 +38,18 @@ func WriteJSON(path string, v any) error {
 	return Write(path, append(b, '\n'), 0o644)
 }
 
+// ReadJSON reads what WriteJSON wrote. An error names the file, and wraps fs.ErrNotExist if there is none.
+func ReadJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 // Draft is the first part of Write, which may fail for lack of room. It writes the data under the
 // path's temporary name, and returns the name for Rename. After an error no file is left.
 func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err error) {

@@ -118,17 +118,9 @@ func Names(path string) (names []string, err error) {
 	return names, err
 }
 
-func readIndex(path string) (Index, error) {
-	var index Index
-	name := filepath.Join(path, "sweep.json")
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return index, err
-	}
-	if err = json.Unmarshal(b, &index); err != nil {
-		return index, fmt.Errorf("%s: %w", name, err)
-	}
-	return index, nil
+func readIndex(path string) (index Index, err error) {
+	err = atomicfile.ReadJSON(filepath.Join(path, "sweep.json"), &index)
+	return index, err
 }
 
 func (f *Folder) experiment(r Run) string {

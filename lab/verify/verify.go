@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
@@ -141,10 +142,7 @@ func Folder(ctx context.Context, dir string, o Options) (*Report, error) {
 		"whether the code draws the noise that it states: fedsim audit attacks it",
 	}}
 	f := &folder{dir: dir}
-	b, err := os.ReadFile(filepath.Join(dir, "summary.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &f.summary)
-	}
+	err := atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f.summary)
 	if err != nil {
 		return nil, cli.Misusef("%s is not the folder of a finished run or of a deployment's model: %w", dir, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -128,13 +127,9 @@ func (a *Aggregator) excludedPath() string { return filepath.Join(a.cfg.State, e
 // loadExcluded returns the clients of a list that lied in a session before.
 func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.List) *exclusions {
 	out := &exclusions{Session: session}
-	text, err := os.ReadFile(a.excludedPath())
 	var kept exclusions
-	if err == nil {
-		err = json.Unmarshal(text, &kept)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.cfg.Log.Error().Err(fmt.Errorf("%s: %w", a.excludedPath(), err)).Msg("whom the session has excluded is not known any more")
+	if err := atomicfile.ReadJSON(a.excludedPath(), &kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.cfg.Log.Error().Err(err).Msg("whom the session has excluded is not known any more")
 	}
 	if kept.Session != session {
 		return out

@@ -134,10 +134,7 @@ func CheckState(state string, f *admission.Federation, list *admission.List) []F
 		}},
 		{excludedFile, func(path string) (string, error) {
 			var kept exclusions
-			text, err := os.ReadFile(path)
-			if err == nil {
-				err = json.Unmarshal(text, &kept)
-			}
+			err := atomicfile.ReadJSON(path, &kept)
 			return fmt.Sprintf("%d clients are excluded from session %s", len(kept.List), sessionName(kept.Session)), err
 		}},
 	} {
@@ -288,13 +285,10 @@ type openedEnd struct {
 
 // openEnd reads the end of a session, and verifies the server's signatures.
 func openEnd(path string, f *admission.Federation, list *admission.List) (*openedEnd, error) {
-	text, err := os.ReadFile(path)
+	e := new(ending)
+	err := atomicfile.ReadJSON(path, e)
 	if err != nil {
 		return nil, err
-	}
-	e := new(ending)
-	if err = json.Unmarshal(text, e); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	server, ok := list.Holder(admission.ServerPlace)
 	if !ok {

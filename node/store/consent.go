@@ -89,13 +89,9 @@ func Consents(state string) ([]Consent, error) {
 			continue
 		}
 		path := filepath.Join(dir, f.Name())
-		text, err := os.ReadFile(path)
 		var c Consent
-		if err == nil {
-			err = json.Unmarshal(text, &c)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+		if err = atomicfile.ReadJSON(path, &c); err != nil {
+			return nil, err
 		}
 		list = append(list, c)
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -150,19 +150,12 @@ func serverSession(state, dir string) (*sessionLine, error) {
 
 // readSummary reads the summary beside a model; nil: there is none.
 func readSummary(model string) (*summary, error) {
-	path := filepath.Join(model, party.SummaryFile)
-	text, err := os.ReadFile(path)
+	s := new(summary)
+	err := atomicfile.ReadJSON(filepath.Join(model, party.SummaryFile), s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	s := new(summary)
-	if err == nil {
-		err = json.Unmarshal(text, s)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
+	return s, err
 }
 
 // sessionsOfClient reads what the owner consented to, and which of it is finished.

@@ -350,16 +350,11 @@ const AlignmentFormat = "fedsim-alignment-v1"
 // ReadAlignment reads what a state has; nil if there is none.
 func ReadAlignment(dir string) (*Alignment, align.Attempt, error) {
 	path := filepath.Join(dir, AlignmentFile)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, align.Attempt{}, nil
-	}
-	if err != nil {
-		return nil, align.Attempt{}, err
-	}
 	a := new(Alignment)
-	if err = json.Unmarshal(text, a); err != nil {
-		return nil, align.Attempt{}, fmt.Errorf("%s: %w", path, err)
+	if err := atomicfile.ReadJSON(path, a); errors.Is(err, fs.ErrNotExist) {
+		return nil, align.Attempt{}, nil
+	} else if err != nil {
+		return nil, align.Attempt{}, err
 	}
 	var attempt align.Attempt
 	b, err := hex.DecodeString(a.Attempt)

@@ -2,7 +2,6 @@ package party
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -210,16 +209,11 @@ type OfSession struct {
 
 // SessionIn reads the session that a file names; "" where there is no such file.
 func SessionIn(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
 	var of OfSession
-	if err = json.Unmarshal(text, &of); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	if err := atomicfile.ReadJSON(path, &of); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
 	}
 	if b, bad := hex.DecodeString(of.Session); bad != nil || len(b) != len(protocol.SessionID{}) { // it becomes a folder's name
 		return "", fmt.Errorf("%s: its session is %.40q; %d bytes in hex are needed", path, of.Session, len(protocol.SessionID{}))
@@ -261,15 +255,12 @@ func Abandon(dir, session string) error {
 
 // WasAbandoned reports whether the session of a state ended before its last round.
 func WasAbandoned(dir string) (bool, error) {
-	text, err := os.ReadFile(filepath.Join(dir, EndedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	var of struct {
 		Abandoned bool `json:"abandoned"`
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &of)
+	err := atomicfile.ReadJSON(filepath.Join(dir, EndedFile), &of)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
 	return of.Abandoned, err
 }
