@@ -204,6 +204,15 @@ type ClientSide interface {
 	Final(shared []byte, run protocol.Runner) (*model.Trained, error)
 }
 
+// Trainers lists n trainers.
+func Trainers(n int, of func(i int) Trainer) []Trainer {
+	list := make([]Trainer, n)
+	for i := range list {
+		list[i] = of(i)
+	}
+	return list
+}
+
 // Central is an Instance without clients: it trains where all ratings are.
 type Central interface {
 	// Epochs returns the number of passes over the ratings.

@@ -116,7 +116,7 @@ type horizontalParties struct {
 }
 
 func (p *horizontalParties) Trainers() []algorithm.Trainer {
-	return trainers(len(p.parties), func(i int) algorithm.Trainer { return p.parties[i] })
+	return algorithm.Trainers(len(p.parties), func(i int) algorithm.Trainer { return p.parties[i] })
 }
 
 // Interim predicts by the shared V and the users of stages 1 and 2: before fine-tuning.

@@ -125,15 +125,7 @@ type userParties struct {
 }
 
 func (p *userParties) Trainers() []algorithm.Trainer {
-	return trainers(len(p.users), func(i int) algorithm.Trainer { return &p.users[i] })
-}
-
-func trainers(n int, of func(i int) algorithm.Trainer) []algorithm.Trainer {
-	list := make([]algorithm.Trainer, n)
-	for i := range list {
-		list[i] = of(i)
-	}
-	return list
+	return algorithm.Trainers(len(p.users), func(i int) algorithm.Trainer { return &p.users[i] })
 }
 
 // Interim fine-tunes every user against the model, as if the run ended here.

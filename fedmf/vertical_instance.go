@@ -178,7 +178,7 @@ type verticalParties struct {
 }
 
 func (p *verticalParties) Trainers() []algorithm.Trainer {
-	return trainers(len(p.parties), func(i int) algorithm.Trainer { return p.parties[i] })
+	return algorithm.Trainers(len(p.parties), func(i int) algorithm.Trainer { return p.parties[i] })
 }
 
 func (p *verticalParties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {

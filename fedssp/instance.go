@@ -327,11 +327,7 @@ type parties struct {
 }
 
 func (p *parties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.users))
-	for i := range p.users {
-		list[i] = &p.users[i]
-	}
-	return list
+	return algorithm.Trainers(len(p.users), func(i int) algorithm.Trainer { return &p.users[i] })
 }
 
 // Interim fits users to the model. It gives the result of a run that ends here.

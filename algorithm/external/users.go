@@ -301,11 +301,7 @@ func (p *predictor) Err() error {
 type clients struct{ *instance }
 
 func (c clients) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, c.setup.Data.Users)
-	for u := range list {
-		list[u] = &trainer{instance: c.instance, user: u}
-	}
-	return list
+	return algorithm.Trainers(c.setup.Data.Users, func(u int) algorithm.Trainer { return &trainer{instance: c.instance, user: u} })
 }
 
 func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {

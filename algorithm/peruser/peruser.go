@@ -214,11 +214,7 @@ func (m predictor) Predict(user int, items []int32, out []float64) {
 type clients struct{ *instance }
 
 func (c clients) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, c.setup.Data.Users)
-	for u := range list {
-		list[u] = &trainer{instance: c.instance, user: u, ratings: c.setup.Row(u)}
-	}
-	return list
+	return algorithm.Trainers(c.setup.Data.Users, func(u int) algorithm.Trainer { return &trainer{instance: c.instance, user: u, ratings: c.setup.Row(u)} })
 }
 
 func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {

@@ -186,11 +186,9 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
 type clients struct{ *instance }
 
 func (c clients) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, c.setup.Data.Users)
-	for u := range list {
-		list[u] = &trainer{params: c.params, row: func(hear func(model.Ratings)) { c.setup.Lend(u, hear) }}
-	}
-	return list
+	return algorithm.Trainers(c.setup.Data.Users, func(u int) algorithm.Trainer {
+		return &trainer{params: c.params, row: func(hear func(model.Ratings)) { c.setup.Lend(u, hear) }}
+	})
 }
 
 func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {

@@ -19,14 +19,10 @@ import (
 // power failure. The folder must exist. One process may write to one path at a time. Write removes
 // a file that a killed process left under PATH.tmp, and does not follow a link at that path. The process's umask applies to the mode.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	temporary, err := Draft(path, data, mode)
-	if err != nil {
+	return WriteAll(File{path, mode, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}
-	if err = Rename(temporary, path); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return nil
+	}})
 }
 
 // WriteJSON is Write of a value, indented, for all to read.
