@@ -61,7 +61,7 @@ func (g graph) spelt(rules []rule) []rule {
 	return list
 }
 
-// helpers are packages like those of the language: they know nothing of the program, and every package may import them.
+// helpers are packages like the standard library: they know nothing of the program, and every package may import them.
 var helpers = []string{"internal/lists", "internal/problems"}
 
 var rules = []rule{

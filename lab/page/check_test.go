@@ -145,7 +145,7 @@ func TestContrast(t *testing.T) {
 // noon is when the processes of the test run.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// The page of a process is for everybody, too: an aggregator's with rounds and clients that are late or out, and a client's with what
+// People who do not see well read the page of a process, too: an aggregator's with rounds and clients that are late or out, and a client's with what
 // its owner consented to.
 func TestPageOfAProcessForEverybody(t *testing.T) {
 	hub := ops.NewMonitor("aggregator", func() time.Time { return noon })
