@@ -84,7 +84,7 @@ type Config struct {
 	Sent   func(at time.Duration, e protocol.Envelope)
 	Logged func(at time.Duration, e protocol.Event)
 	// Hollow, if set, makes a run without numbers: all sums are empty, and the strategy absorbs none. The clients that are there, the
-	// charges and the bytes are as in another run whose strategy makes the same plans, so that a driver can compute the numbers
+	// charges and the bytes are as in another run whose strategy makes the same plans. So a driver can compute the numbers
 	// elsewhere, to the bits of that run. Hollow hears of each client whose input is in a round's sum. It needs a Session, a
 	// Strategy that is a server.Durable, no From, and ideal sums that draw their noise themselves: messages of other sums
 	// depend on contributions.
