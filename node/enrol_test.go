@@ -232,7 +232,7 @@ func TestRevokedConnectionCloses(t *testing.T) {
 func TestTickets(t *testing.T) {
 	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 	a, b := f.invite(admission.ServerPlace, time.Now()).Ticket, f.invite(admission.ClientPlace(2), time.Now()).Ticket
-	text, err := hub.EncodeTickets([]admission.Ticket{a, b})
+	text, err := hub.Tickets{Tickets: []admission.Ticket{a, b}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,14 +240,14 @@ func TestTickets(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0] != a || got[1] != b {
 		t.Errorf("read back %v, %v", got, err)
 	}
-	if text, err = hub.EncodeTickets(nil); err != nil {
+	if text, err = (hub.Tickets{}).Encode(); err != nil {
 		t.Fatal(err)
 	}
 	if got, err = hub.ParseTickets(text, f.federation); err != nil || len(got) != 0 {
 		t.Errorf("no tickets read back as %v, %v", got, err)
 	}
 	encode := func(list ...admission.Ticket) string {
-		b, failed := hub.EncodeTickets(list)
+		b, failed := hub.Tickets{Tickets: list}.Encode()
 		if failed != nil {
 			t.Fatal(failed)
 		}

@@ -102,9 +102,7 @@ func newMachines(t *testing.T, settings ...string) *machines {
 	var err error
 	m.federation, err = admission.NewFederation(m.operator, "Test", clients, time.Now(), simulated.New(seed, "federation"))
 	m.must(err)
-	text, err := m.federation.Encode()
-	m.must(err)
-	m.must(admission.WriteFile(m.path("federation"), text))
+	m.must(admission.WriteFile(m.path("federation"), m.federation))
 	m.hub = "/ip4/127.0.0.1/tcp/" + testutil.Port(t)
 	id, err := peer.IDOf(aggregator.Public().Ed25519())
 	m.must(err)
@@ -165,9 +163,7 @@ func (m *machines) invite(p admission.Place, serial uint32, path, state string) 
 // admit writes the aggregator's list of tickets.
 func (m *machines) admit(tickets []admission.Ticket) {
 	m.t.Helper()
-	text, err := hub.EncodeTickets(tickets)
-	m.must(err)
-	m.must(admission.WriteFile(m.path("tickets"), text))
+	m.must(admission.WriteFile(m.path("tickets"), hub.Tickets{Tickets: tickets}))
 }
 
 // named returns the name of a place in paths.

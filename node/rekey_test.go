@@ -34,9 +34,7 @@ func TestLedgerStaysWithItsState(t *testing.T) {
 	before := chargesIn(t, ledger, first)
 	v, err := admission.Revoke(m.operator, m.federation, nil, node.RevocationOf(&membership.Enrolment))
 	m.must(err)
-	text, err := v.Encode()
-	m.must(err)
-	m.must(admission.WriteFile(m.path("revocations"), text))
+	m.must(admission.WriteFile(m.path("revocations"), v))
 	m.admit([]admission.Ticket{m.invite(place, 2, m.path("again.json"), m.path("again"))})
 	m.must(aggregator.cmd.Process.Signal(syscall.SIGHUP))
 

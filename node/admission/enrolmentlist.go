@@ -107,8 +107,7 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 			return errors.Join(ErrMalformed, err)
 		}
 	}
-	barred := newBarred(l.Revocations)
-	barred.retired = l.Federation.Retired()
+	barred := newBarred(l.Revocations, l.Federation.Retired())
 	identities := make(map[PublicKey]bool, len(l.Enrolments))
 	for i := range l.Enrolments {
 		e := &l.Enrolments[i]

@@ -216,18 +216,12 @@ func (r *Registry) Federation() *Federation { return r.federation.Load() }
 // Grow takes over the epochs of the operator's newest federation. It returns the enrolments at places that were given up; every connection
 // to these parties is to be closed. Once it returns without an error, that is durable. An error changes nothing.
 func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
-	if err := f.Verify(r.Federation().Operator); err != nil {
-		return nil, err
-	}
-	if err := r.Federation().own(f.Hash(), "federation"); err != nil {
+	if err := cmp.Or(f.Verify(r.Federation().Operator), r.Federation().own(f.Hash(), "federation")); err != nil {
 		return nil, err
 	}
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	if err := f.continues(r.Federation()); err != nil {
-		return nil, err
-	}
-	if err := r.handedOver(f); err != nil {
+	if err := cmp.Or(f.continues(r.Federation()), r.handedOver(f)); err != nil {
 		return nil, err
 	}
 	if err := r.recover(); err != nil {
@@ -441,10 +435,7 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 		if l.Part != nil || l.Added {
 			return nil, fmt.Errorf("list %d: %w: it is a part of one", i+1, ErrMalformed)
 		}
-		if err := l.Verify(operator); err != nil {
-			return nil, fmt.Errorf("list %d: %w", i+1, err)
-		}
-		if err := out.Federation.own(l.Federation.Hash(), "list"); err != nil {
+		if err := cmp.Or(l.Verify(operator), out.Federation.own(l.Federation.Hash(), "list")); err != nil {
 			return nil, fmt.Errorf("list %d: %w", i+1, err)
 		}
 		switch err := l.Federation.continues(&out.Federation); {
@@ -463,8 +454,7 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 		}
 	}
 	all := newState()
-	all.barred = newBarred(out.Revocations)
-	all.barred.retired = out.Federation.Retired()
+	all.barred = newBarred(out.Revocations, out.Federation.Retired())
 	old := func(l *List) int { return cmp.Compare(len(out.Federation.Epochs), len(l.Federation.Epochs)) }
 	for i, l := range slices.SortedStableFunc(slices.Values(lists), func(a, b *List) int { return cmp.Compare(old(a), old(b)) }) {
 		for k := range l.Enrolments {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -71,10 +73,7 @@ func Invite(operator PrivateKey, f *Federation, o Offer, src entropy.Source) (*I
 	}
 	i := &Invitation{Federation: *f, Key: newPrivateKey(seed[:]), Contact: o.Contact}
 	i.Ticket = Ticket{Federation: f.Hash(), Place: o.Place, Serial: o.Serial, Key: i.Key.Public(), NotAfter: seconds(o.NotAfter)}
-	if err := f.signedBy(operator); err != nil {
-		return nil, err
-	}
-	if err := i.Ticket.check(f); err != nil {
+	if err := cmp.Or(f.signedBy(operator), i.Ticket.check(f)); err != nil {
 		return nil, err
 	}
 	i.Ticket.Signature = operator.Sign(i.Ticket.Hash())
@@ -83,16 +82,11 @@ func Invite(operator PrivateKey, f *Federation, o Offer, src entropy.Source) (*I
 
 // check verifies all that an invitation can say about itself.
 func (i *Invitation) check() error {
-	if err := i.Federation.Verify(i.Federation.Operator); err != nil {
-		return err
+	err := cmp.Or(i.Federation.Verify(i.Federation.Operator), errors.Join(i.Ticket.Verify(&i.Federation), i.Contact.check()))
+	if err == nil && i.Key.Public() != i.Ticket.Key {
+		err = fmt.Errorf("%w: the invitation's private key does not belong to its ticket", ErrMalformed)
 	}
-	if err := errors.Join(i.Ticket.Verify(&i.Federation), i.Contact.check()); err != nil {
-		return err
-	}
-	if i.Key.Public() != i.Ticket.Key {
-		return fmt.Errorf("%w: the invitation's private key does not belong to its ticket", ErrMalformed)
-	}
-	return nil
+	return err
 }
 
 // Accept redeems the invitation for an identity. The same invitation and identity always give the same membership, so it may be repeated
@@ -119,10 +113,7 @@ type Membership struct {
 }
 
 func (m *Membership) check() error {
-	if err := m.Federation.Verify(m.Federation.Operator); err != nil {
-		return err
-	}
-	return errors.Join(m.Enrolment.Verify(&m.Federation), m.Contact.check())
+	return cmp.Or(m.Federation.Verify(m.Federation.Operator), errors.Join(m.Enrolment.Verify(&m.Federation), m.Contact.check()))
 }
 
 // Check says whether the party can work with a verified list. The party must have its place. Server and aggregator must have the keys that
@@ -132,11 +123,8 @@ func (m *Membership) Check(l *List) error {
 		return err
 	}
 	own := &m.Enrolment
-	if err := l.Revocations.Check(own); err != nil {
+	if err := newBarred(l.Revocations, l.Federation.Retired()).check(own); err != nil {
 		return fmt.Errorf("this party itself: %w", err)
-	}
-	if l.Federation.Gone(own.Ticket.Place) {
-		return fmt.Errorf("this party itself: %w: the place of the %s was given up", ErrRevoked, own.Ticket.Place)
 	}
 	if k, ok := l.Holder(own.Ticket.Place); !ok || k != own.Identity {
 		return fmt.Errorf("%w: %s, as the %s", ErrNotEnrolled, own.Identity, own.Ticket.Place)
@@ -167,11 +155,7 @@ type line struct {
 	waiting []*redemption
 }
 
-func (l *line) join(x *redemption) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, x)
-}
+func (l *line) join(x *redemption) { locked.Do(&l.mu, func() { l.waiting = append(l.waiting, x) }) }
 
 func (l *line) all() []*redemption {
 	l.mu.Lock()
@@ -294,10 +278,7 @@ func (t *Ticket) same(o *Ticket) bool {
 // Verify says whether the federation's operator signed the ticket. It does not say
 // whether the ticket has expired, been used or been revoked.
 func (t *Ticket) Verify(f *Federation) error {
-	if err := f.own(t.Federation, "ticket"); err != nil {
-		return err
-	}
-	if err := t.check(f); err != nil {
+	if err := cmp.Or(f.own(t.Federation, "ticket"), t.check(f)); err != nil {
 		return err
 	}
 	if !f.Signer().Verify(t.Hash(), t.Signature) {
@@ -324,10 +305,7 @@ type Enrolment struct {
 // Verify says whether the operator gave the place to the holder of the ticket's key, whether that key named this identity, and whether the
 // identity's private key has signed, too. A Registry or a List says whether the ticket was redeemed before or revoked.
 func (e *Enrolment) Verify(f *Federation) error {
-	if err := e.Ticket.Verify(f); err != nil {
-		return err
-	}
-	if err := e.check(f); err != nil {
+	if err := cmp.Or(e.Ticket.Verify(f), e.check(f)); err != nil {
 		return err
 	}
 	if !e.Ticket.Key.Verify(e.signed("redemption"), e.Redemption) {

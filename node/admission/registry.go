@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fedsim/fedsim/internal/locked"
 )
 
 // Log keeps what a registry must still know after a crash (package store).
@@ -50,7 +52,7 @@ type state struct {
 }
 
 func newState() state {
-	return state{barred: newBarred(nil), places: make(map[Place]*Enrolment), identities: make(map[PublicKey]Place)}
+	return state{barred: newBarred(nil, nil), places: make(map[Place]*Enrolment), identities: make(map[PublicKey]Place)}
 }
 
 // OpenRegistry reads a registry from its log, which is empty for a new one, and verifies all that is in it.
@@ -174,9 +176,7 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.mu.Lock()
-		out = r.revoke(v)
-		r.mu.Unlock()
+		locked.Do(&r.mu, func() { out = r.revoke(v) })
 		r.unwritten = text // older ones, that were not written either, are in it
 	}
 	if r.unwritten == nil {
@@ -247,9 +247,7 @@ func (s *state) enter(e *Enrolment) {
 // revoke takes newer revocations and returns the enrolments that they revoke, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
 	s.version++
-	retired := s.barred.retired
-	s.revocations, s.barred = v.clone(), newBarred(v)
-	s.barred.retired = retired
+	s.revocations, s.barred = v.clone(), newBarred(v, s.barred.retired)
 	return s.sweep()
 }
 
@@ -278,9 +276,7 @@ var ErrUnwritten = errors.New("admission: the registry cannot be written; see to
 // Reopens tells the registry how to open its log again. The process then needs no restart after a write that failed: the registry opens the
 // log before each write, and when Check is called. The registry closes the logs that it opens.
 func (r *Registry) Reopens(open func() (Log, error)) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	r.reopen = open
+	locked.Do(&r.writing, func() { r.reopen = open })
 }
 
 // Check returns ErrUnwritten if the last write failed and no other would succeed by now.
@@ -295,9 +291,7 @@ func (r *Registry) Check() error {
 
 // Close closes the log, if it can be closed.
 func (r *Registry) Close() error {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	return closed(r.log)
+	return locked.Get(&r.writing, func() error { return closed(r.log) })
 }
 
 func closed(l Log) error {
@@ -319,9 +313,7 @@ func (r *Registry) recover() error {
 	}
 	next, err := r.reread(log)
 	if err == nil {
-		r.mu.Lock()
-		r.state, r.log = *next, log
-		r.mu.Unlock()
+		locked.Do(&r.mu, func() { r.state, r.log = *next, log })
 		if err = r.write(); err == nil { // revocations that it lacks, or nothing: a trial
 			return nil
 		}

@@ -122,7 +122,7 @@ func (r *Revocations) check(f *Federation) error {
 }
 
 // Check says whether an enrolment is revoked: ErrRevoked.
-func (r *Revocations) Check(e *Enrolment) error { return newBarred(r).check(e) }
+func (r *Revocations) Check(e *Enrolment) error { return newBarred(r, nil).check(e) }
 
 // Follows says whether the document, which is verified, may replace a verified older one:
 // it is newer and has all of its entries, or is the same.
@@ -147,7 +147,7 @@ func (r *Revocations) Follows(old *Revocations) error {
 }
 
 // NextSerial returns the serial for the next ticket of the place: the first that is not revoked.
-func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r).serials[p] + 1 }
+func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r, nil).serials[p] + 1 }
 
 // clone is a copy that shares nothing.
 func (r *Revocations) clone() *Revocations {
@@ -166,7 +166,7 @@ func (r *Revocations) serial() uint64 {
 	return r.Serial
 }
 
-func (r *Revocations) bars(k PublicKey) bool { return newBarred(r).identities[k] }
+func (r *Revocations) bars(k PublicKey) bool { return newBarred(r, nil).identities[k] }
 
 // maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
 func (f *Federation) maxRevocations() int { return 1000 + 4*f.Places() }
@@ -178,8 +178,8 @@ type barred struct {
 	retired    []protocol.ClientID // places that were given up
 }
 
-func newBarred(r *Revocations) barred {
-	b := barred{serials: make(map[Place]uint32), identities: make(map[PublicKey]bool)}
+func newBarred(r *Revocations, retired []protocol.ClientID) barred {
+	b := barred{serials: make(map[Place]uint32), identities: make(map[PublicKey]bool), retired: retired}
 	if r == nil {
 		return b
 	}

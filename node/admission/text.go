@@ -170,8 +170,12 @@ const maxFile = 256 << 20
 
 // ReadFile reads a document: parse is one of the Parse functions of this package.
 func ReadFile[T any](path string, parse func([]byte) (T, error)) (T, error) {
+	return readFile(path, false, parse)
+}
+
+func readFile[T any](path string, secret bool, parse func([]byte) (T, error)) (T, error) {
 	var none T
-	text, err := readAll(path, false)
+	text, err := readAll(path, secret)
 	if err != nil {
 		return none, err
 	}
@@ -182,10 +186,12 @@ func ReadFile[T any](path string, parse func([]byte) (T, error)) (T, error) {
 	return doc, nil
 }
 
-// WriteFile writes what Encode returned, with line breaks, in place of what is
+type document interface{ Encode() ([]byte, error) }
+
+// WriteFile writes a document, with line breaks, in place of what is
 // there. It is not for invitations, which are secret: see WriteInvitation.
-func WriteFile(path string, text []byte) error {
-	b, err := indent(text)
+func WriteFile(path string, doc document) error {
+	b, err := indented(doc)
 	if err != nil {
 		return err
 	}
@@ -198,69 +204,52 @@ type keyText struct {
 	Private revealed  `json:"private"`
 }
 
+// Encode writes the key, which is secret.
+func (t *keyText) Encode() ([]byte, error) { return encode(kindKey, t) }
+
 // WriteKey writes a private key to a new file that only its owner can read. It never overwrites: a lost key is a lost place.
 func WriteKey(path string, k PrivateKey) error {
-	text, err := encode(kindKey, &keyText{k.Public(), revealed{k}})
-	if err != nil {
-		return err
-	}
-	return writeSecret(path, text)
+	return writeSecret(path, &keyText{k.Public(), revealed{k}})
 }
 
 // ReadKey reads what WriteKey wrote. It refuses a file that others can read (ErrExposed).
 func ReadKey(path string) (PrivateKey, error) {
-	text, err := readAll(path, true)
-	if err != nil {
-		return PrivateKey{}, err
-	}
-	var t keyText
-	if err := decode(kindKey, text, &t); err != nil {
-		return PrivateKey{}, fmt.Errorf("%s: %w", path, err)
-	}
-	if k := t.Private.PrivateKey; k.Public() != t.Public {
-		return PrivateKey{}, fmt.Errorf("%s: %w: the private key belongs to %s, not to %s as the file says", path, ErrMalformed, k.Public(), t.Public)
-	}
-	return t.Private.PrivateKey, nil
+	return readFile(path, true, func(text []byte) (k PrivateKey, err error) {
+		var t keyText
+		if err = decode(kindKey, text, &t); err != nil {
+			return k, err
+		}
+		if k = t.Private.PrivateKey; k.Public() != t.Public {
+			err = fmt.Errorf("%w: the private key belongs to %s, not to %s as the file says", ErrMalformed, k.Public(), t.Public)
+		}
+		return k, err
+	})
 }
 
 // WriteInvitation writes an invitation to a new file that only its owner can read. It does not overwrite.
-func WriteInvitation(path string, i *Invitation) error {
-	text, err := i.Encode()
+func WriteInvitation(path string, i *Invitation) error { return writeSecret(path, i) }
+
+// ReadInvitation reads an invitation. It refuses a file that others can read (ErrExposed).
+func ReadInvitation(path string) (*Invitation, error) { return readFile(path, true, ParseInvitation) }
+
+func writeSecret(path string, doc document) error {
+	b, err := indented(doc)
 	if err != nil {
 		return err
 	}
-	return writeSecret(path, text)
+	if err = atomicfile.Create(path, b, 0o600); errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w; it is not overwritten: choose another name, or move it away if you are sure", err)
+	}
+	return err
 }
 
-// ReadInvitation reads an invitation. It refuses a file that others can read (ErrExposed).
-func ReadInvitation(path string) (*Invitation, error) {
-	text, err := readAll(path, true)
+func indented(doc document) ([]byte, error) {
+	text, err := doc.Encode()
 	if err != nil {
 		return nil, err
 	}
-	i, err := ParseInvitation(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return i, nil
-}
-
-func writeSecret(path string, text []byte) error {
-	b, err := indent(text)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Create(path, b, 0o600); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w; it is not overwritten: choose another name, or move it away if you are sure", err)
-	} else if err != nil {
-		return err
-	}
-	return nil
-}
-
-func indent(text []byte) ([]byte, error) {
 	var b bytes.Buffer
-	if err := json.Indent(&b, text, "", "  "); err != nil {
+	if err = json.Indent(&b, text, "", "  "); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	b.WriteByte('\n')

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/merkle"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
@@ -54,31 +55,21 @@ func (r *Registry) Holder(p Place) (PublicKey, bool) {
 
 // Enrolled is the number of parties that are in now.
 func (r *Registry) Enrolled() int {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.places)
+	return locked.Get(r.mu.RLocker(), func() int { return len(r.places) })
 }
 
 // Revocations are the newest known revocations, nil if there are none.
 func (r *Registry) Revocations() *Revocations {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.revocations.clone()
+	return locked.Get(r.mu.RLocker(), func() *Revocations { return r.revocations.clone() })
 }
 
 // NextSerial returns the next serial of a place by the newest known revocations.
 func (r *Registry) NextSerial(p Place) uint32 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.barred.serials[p] + 1
+	return locked.Get(r.mu.RLocker(), func() uint32 { return r.barred.serials[p] + 1 })
 }
 
 // List is the present enrolment list.
-func (r *Registry) List() *List {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.listing()
-}
+func (r *Registry) List() *List { return locked.Get(r.mu.RLocker(), r.listing) }
 
 // Current returns the present enrolment list, which is shared and must not be changed, and the digest of its text. If the list was taken
 // over (Take), the digest is of the text that was received.
@@ -142,9 +133,7 @@ func (r *Registry) viewed(enough func(*view) bool) (*view, error) {
 	if v := r.present(enough); v != nil {
 		return v, nil
 	}
-	r.mu.RLock()
-	v := newView(r.version, r.listing())
-	r.mu.RUnlock()
+	v := locked.Get(r.mu.RLocker(), func() *view { return newView(r.version, r.listing()) })
 	if !enough(v) {
 		var err error
 		if v.text, err = v.list.Encode(); err != nil { // encoded once here, so that connecting parties need not wait for it

@@ -276,7 +276,7 @@ func documentWriters(t *testing.T) []testutil.Writer {
 			})},
 		{Name: "document", File: "federation.json", Read: number("federation.json"),
 			Write: func(dir string, n int) error {
-				return admission.WriteFile(filepath.Join(dir, "federation.json"), text(n))
+				return admission.WriteFile(filepath.Join(dir, "federation.json"), encoded(text(n)))
 			}},
 	}
 }
@@ -327,3 +327,7 @@ func offer(id protocol.ClientID) admission.Offer {
 	return admission.Offer{Place: admission.ClientPlace(id), Serial: 1, NotAfter: time.Now().Add(time.Hour),
 		Contact: admission.Contact{Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, Peer: "peer"}}
 }
+
+type encoded []byte
+
+func (e encoded) Encode() ([]byte, error) { return e, nil }

@@ -215,18 +215,16 @@ func (a *Aggregator) isNewSession(p *session.Signed, server admission.PublicKey)
 	return err != nil || last == nil || last.Model != nil || sessionName(d.Terms.Session) != last.Session
 }
 
-// tickets is the file that tells an aggregator whom the operator has invited. Nothing
+// Tickets is the file that tells an aggregator whom the operator has invited. Nothing
 // in it is secret: the private halves are in the invitations.
-type tickets struct {
+type Tickets struct {
 	Tickets []admission.Ticket `json:"fedsim-tickets-v1"`
 }
 
-// EncodeTickets writes tickets as ParseTickets reads them.
-func EncodeTickets(list []admission.Ticket) ([]byte, error) {
-	if list == nil {
-		list = []admission.Ticket{}
-	}
-	return json.Marshal(&tickets{list})
+// Encode writes tickets as ParseTickets reads them.
+func (t Tickets) Encode() ([]byte, error) {
+	t.Tickets = append([]admission.Ticket{}, t.Tickets...) // none are written, too
+	return json.Marshal(t)
 }
 
 // ParseTickets reads the tickets of a federation, each signed by its operator and
@@ -234,7 +232,7 @@ func EncodeTickets(list []admission.Ticket) ([]byte, error) {
 func ParseTickets(text []byte, f *admission.Federation) ([]admission.Ticket, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	var t tickets
+	var t Tickets
 	if err := d.Decode(&t); err != nil {
 		return nil, fmt.Errorf("%w: a list of tickets: %w", admission.ErrMalformed, err)
 	}

@@ -156,7 +156,7 @@ func (c *inviteCmd) found(key admission.PrivateKey) (*admission.Federation, erro
 	if err != nil {
 		return nil, cli.Misusef("%w", err)
 	}
-	return f, put(f, c.Federation)
+	return f, admission.WriteFile(c.Federation, f)
 }
 
 type invited struct {
@@ -234,11 +234,7 @@ func (c *inviteCmd) contact() (admission.Contact, error) {
 // keep writes tickets.json, without what is revoked.
 func (o *operator) keep(dir string) error {
 	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return t.Serial < o.revocations.NextSerial(t.Place) })
-	text, err := hub.EncodeTickets(o.tickets)
-	if err != nil {
-		return err
-	}
-	return admission.WriteFile(filepath.Join(dir, ticketsFile), text)
+	return admission.WriteFile(filepath.Join(dir, ticketsFile), hub.Tickets{Tickets: o.tickets})
 }
 
 // revoke writes revocations.json.
@@ -272,7 +268,7 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 		return err
 	}
 	path := filepath.Join(c.Out, revocationsFile)
-	if err = put(o.revocations, path); err != nil {
+	if err = admission.WriteFile(path, o.revocations); err != nil {
 		return err
 	}
 	if err = o.keep(c.Out); err != nil {
@@ -306,11 +302,11 @@ func (o *operator) handOver(c *inviteCmd, s *streams) error {
 	if list, err = o.federation.HandOver(o.key, next, list, time.Now()); err != nil {
 		return cli.Misusef("--list: %w", err)
 	}
-	if err = put(list, filepath.Join(c.Out, handoverFile)); err == nil && list.Revocations != nil {
-		err = put(list.Revocations, filepath.Join(c.Out, revocationsFile))
+	if err = admission.WriteFile(filepath.Join(c.Out, handoverFile), list); err == nil && list.Revocations != nil {
+		err = admission.WriteFile(filepath.Join(c.Out, revocationsFile), list.Revocations)
 	}
 	if err == nil {
-		err = put(&list.Federation, c.Federation)
+		err = admission.WriteFile(c.Federation, &list.Federation)
 	}
 	if err != nil {
 		return err
@@ -328,15 +324,6 @@ func (o *operator) handOver(c *inviteCmd, s *streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "epoch %d  the operator is %s  %d parties  %s\n", done["epoch"], next.Public(), done["parties"], done["file"])
 	return err
-}
-
-// put writes a document of the operator's.
-func put(doc interface{ Encode() ([]byte, error) }, path string) error {
-	text, err := doc.Encode()
-	if err != nil {
-		return err
-	}
-	return admission.WriteFile(path, text)
 }
 
 type keygenCmd struct {
@@ -412,7 +399,7 @@ func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
 	if err != nil {
 		return cli.Misusef("%w", err)
 	}
-	if err = put(next, c.Federation); err != nil {
+	if err = admission.WriteFile(c.Federation, next); err != nil {
 		return err
 	}
 	o.federation = next

@@ -91,7 +91,7 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved
 			err = m.handOver(ctx, dir, later, moved, log)
 		case moved != nil:
 			follow(&m.Membership.Contact, moved)
-			err = m.keep(filepath.Join(dir, MembershipFile))
+			err = admission.WriteFile(filepath.Join(dir, MembershipFile), m.Membership)
 		}
 	}
 	if err != nil {
@@ -105,15 +105,6 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved
 
 // follow changes where the aggregator is dialled. The keys that the invitation names stay.
 func follow(c, moved *admission.Contact) { c.Addresses, c.Peer = moved.Addresses, moved.Peer }
-
-// keep writes the membership.
-func (m *Member) keep(path string) error {
-	text, err := m.Membership.Encode()
-	if err != nil {
-		return err
-	}
-	return admission.WriteFile(path, text)
-}
 
 // nextSuffix ends the name of a file that a hand-over is about to put in place of another.
 const nextSuffix = ".next"
@@ -139,7 +130,7 @@ func (m *Member) handOver(ctx context.Context, dir string, i *admission.Invitati
 	if m.Membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
 		return fmt.Errorf("the hand-over to a new key: %w", err)
 	}
-	if err = m.keep(next(MembershipFile)); err == nil {
+	if err = admission.WriteFile(next(MembershipFile), m.Membership); err == nil {
 		err = completeHandOver(dir)
 	}
 	if err == nil {
@@ -192,7 +183,7 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	if m.Membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
 		return fmt.Errorf("%s: %w", invitation, err)
 	}
-	if err = m.keep(filepath.Join(dir, MembershipFile)); err != nil {
+	if err = admission.WriteFile(filepath.Join(dir, MembershipFile), m.Membership); err != nil {
 		return err
 	}
 	log.Info().Stringer("place", i.Ticket.Place).Str("invitation", invitation).

@@ -44,14 +44,10 @@ func enrolled(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err = errors.Join(admission.WriteKey(at(party.IdentityFile), key("client")), store.CreateRegistry(at(party.RegistryFile), f),
-		store.CreateLedger(at(party.LedgerFile), m.Enrolment.Identity), admission.WriteFile(at(party.MembershipFile), text)); err != nil {
+		store.CreateLedger(at(party.LedgerFile), m.Enrolment.Identity), admission.WriteFile(at(party.MembershipFile), m)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
