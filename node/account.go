@@ -202,10 +202,7 @@ func (c *Client) compareHead(shown []byte) error {
 	if shown == nil {
 		return nil
 	}
-	h, err := store.ParseHead(shown)
-	if err == nil {
-		err = c.cfg.Ledger.Meet(h, c.cfg.Identity.Public())
-	}
+	err := c.cfg.Ledger.Meet(shown, c.cfg.Identity.Public())
 	if errors.Is(err, store.ErrForged) {
 		c.cfg.Log.Warn().Err(err).Msg("the aggregator shows a head of this client's ledger that the client has not signed; it is ignored")
 		return nil

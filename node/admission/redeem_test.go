@@ -131,10 +131,10 @@ func BenchmarkRedeem(b *testing.B) {
 			}
 			for b.Loop() {
 				path := filepath.Join(b.TempDir(), "registry")
-				if err := store.CreateRegistry(path, w.federation); err != nil {
+				if err := store.CreateLog(path, store.RegistryKind(w.federation)); err != nil {
 					b.Fatal(err)
 				}
-				log, err := store.OpenRegistry(path, w.federation)
+				log, err := store.OpenLog(path, store.RegistryKind(w.federation))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -56,7 +56,7 @@ func logWriters(t *testing.T) []testutil.Writer {
 	federation := founded(t)
 	registry := func(dir string) string { return filepath.Join(dir, "registry") }
 	entries := func(dir string) (n int, err error) {
-		l, err := store.OpenRegistry(registry(dir), federation)
+		l, err := store.OpenLog(registry(dir), store.RegistryKind(federation))
 		if errors.Is(err, fs.ErrNotExist) {
 			return 0, nil
 		}
@@ -66,7 +66,7 @@ func logWriters(t *testing.T) []testutil.Writer {
 		return n + 1, errors.Join(l.Entries(func([]byte) error { n++; return nil }), l.Close())
 	}
 	enter := func(dir string) error {
-		l, err := store.OpenRegistry(registry(dir), federation)
+		l, err := store.OpenLog(registry(dir), store.RegistryKind(federation))
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func logWriters(t *testing.T) []testutil.Writer {
 			return charge(dir, n)
 		}},
 		{Name: "registry", File: "registry", Inside: true, Middle: 4096, Read: entries, Write: func(dir string, n int) error {
-			if err := store.CreateRegistry(registry(dir), federation); n == 1 {
+			if err := store.CreateLog(registry(dir), store.RegistryKind(federation)); n == 1 {
 				return err
 			}
 			return enter(dir)

@@ -30,10 +30,7 @@ func openHeads(state string) (*store.Heads, error) {
 // compare takes the head with which a client registers, and returns the head that the client is to be shown; nil: none. stale says that the
 // client lacks charges that it has signed for, so that it will end.
 func (a *Aggregator) compare(owner admission.PublicKey, text []byte) (show []byte, stale bool, err error) {
-	head, err := store.ParseHead(text)
-	if err == nil {
-		err = head.Verify(owner)
-	}
+	head, err := store.OpenHead(text, owner)
 	if err != nil {
 		return nil, false, err
 	}
@@ -65,10 +62,7 @@ func (a *Aggregator) heard(from admission.Place, m protocol.Message) {
 	if !ok {
 		return
 	}
-	head, err := store.ParseHead(in.Head)
-	if err == nil {
-		err = head.Verify(owner)
-	}
+	head, err := store.OpenHead(in.Head, owner)
 	if err != nil {
 		a.cfg.Log.Warn().Err(err).Stringer("place", from).Msg("the head of a ledger is ignored")
 		return

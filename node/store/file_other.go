@@ -4,5 +4,5 @@ package store
 
 import "io/fs"
 
-// ofOurs leaves who may write to a folder to the access list that it inherits.
-func ofOurs(string, fs.FileInfo) error { return nil }
+// CheckWritable leaves who can write to a file or folder to the access list that it inherits.
+func CheckWritable(string, fs.FileInfo) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ofOurs refuses a folder that another user may write to. Root may anyway.
-func ofOurs(dir string, info fs.FileInfo) error {
+// CheckWritable refuses a file or folder of a state that another user can write to (ErrShared). Root can anyway.
+func CheckWritable(dir string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return fmt.Errorf("%w: %s has mode %#o; put it right with chmod go-w %[2]s", ErrShared, dir, mode)
 	}

@@ -258,14 +258,11 @@ func Foreign(log Log, err error) error {
 		ErrFormat, err, by, version.Get())
 }
 
-// Log is an append-only list of entries. Its methods are for one goroutine at a time.
+// Log is an append-only list of entries. Its methods are for one goroutine at a time. After an error of Append it is not known
+// whether the entries are durable, so the log closes; opening it again shows which entries are there. Entries returns the error of
+// its function, until whose return an entry is valid.
 type Log interface {
-	// Append adds entries, all or none, and returns once they are durable; with none it only tries whether it could. After an error
-	// it is not known whether they are, so the log closes; opening it again shows which entries are there.
-	Append(entries ...[]byte) error
-	// Entries calls the function with every entry, in the order in which they were added, until it returns an error, which Entries
-	// returns. An entry is valid until the function returns.
-	Entries(func(entry []byte) error) error
+	admission.Log
 	// Close closes the file. Closing twice is no error.
 	Close() error
 }
@@ -351,11 +348,6 @@ func ReadLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 	return ledgerIn(log, path, owner)
 }
 
-// ReadRegistry reads the log of a federation's registry as ReadLog does.
-func ReadRegistry(path string, f *admission.Federation) (Log, error) {
-	return ReadLog(path, registryKind(f))
-}
-
 // ReadHeads reads the file of OpenHeads and changes nothing. Every signature is verified.
 func ReadHeads(path string) (map[admission.PublicKey]Head, error) {
 	text, err := os.ReadFile(path)
@@ -385,14 +377,11 @@ func MakeFolder(dir string) error {
 	return CheckFolder(dir)
 }
 
-// CheckWritable refuses a file or folder of a state that another user can write to (ErrShared).
-func CheckWritable(path string, info fs.FileInfo) error { return ofOurs(path, info) }
-
 // CheckFolder says what MakeFolder says of a folder that is there, and changes nothing.
 func CheckFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("store: the folder of the state: %w", err)
 	}
-	return ofOurs(dir, info)
+	return CheckWritable(dir, info)
 }

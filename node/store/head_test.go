@@ -46,21 +46,21 @@ func TestHeadBytes(t *testing.T) {
 	if h.Count != 1 || len(h.Bytes()) != protocol.HeadSize {
 		t.Errorf("%d charges in %d bytes", h.Count, len(h.Bytes()))
 	}
-	got, err := store.ParseHead(h.Bytes())
-	if err != nil || got != h || got.Verify(key.Public()) != nil {
+	got, err := store.OpenHead(h.Bytes(), key.Public())
+	if err != nil || got != h {
 		t.Errorf("%+v is read as %+v, %v", h, got, err)
 	}
 	for i := range h.Bytes() { // each byte is signed or the signature
 		b := h.Bytes()
 		b[i] ^= 1
-		if changed, failed := store.ParseHead(b); failed != nil || !errors.Is(changed.Verify(key.Public()), store.ErrForged) {
+		if _, failed := store.OpenHead(b, key.Public()); !errors.Is(failed, store.ErrForged) {
 			t.Errorf("with byte %d changed: %v", i, failed)
 		}
 	}
 	if !errors.Is(h.Verify(clientKey(t, "another").Public()), store.ErrForged) {
 		t.Error("another client's head")
 	}
-	if _, err = store.ParseHead(h.Bytes()[1:]); err == nil {
+	if _, err = store.OpenHead(h.Bytes()[1:], key.Public()); err == nil {
 		t.Error("a head that is too short")
 	}
 }
@@ -102,15 +102,15 @@ func TestMeet(t *testing.T) {
 	persist(t, l, charged(one, 2))
 	second := l.Sign(key)
 	for _, h := range []store.Head{{}, {Count: 9}, first, second} {
-		if err := l.Meet(h, owner); err != nil && !errors.Is(err, store.ErrForged) {
+		if err := l.Meet(h.Bytes(), owner); err != nil && !errors.Is(err, store.ErrForged) {
 			t.Errorf("the newest ledger meets %d: %v", h.Count, err)
 		}
 	}
 	restored := openedAt(t, old, owner)
-	if err := restored.Meet(second, owner); !errors.Is(err, store.ErrBehind) || !strings.Contains(err.Error(), "it has 1 charges, and the client has signed for 2") {
+	if err := restored.Meet(second.Bytes(), owner); !errors.Is(err, store.ErrBehind) || !strings.Contains(err.Error(), "it has 1 charges, and the client has signed for 2") {
 		t.Errorf("an old copy: %v", err)
 	}
-	if err := restored.Meet(first, owner); !errors.Is(err, store.ErrBehind) {
+	if err := restored.Meet(first.Bytes(), owner); !errors.Is(err, store.ErrBehind) {
 		t.Errorf("shown an older head after that: %v", err)
 	}
 	if err := restored.Persist(charged(one, 3)); !errors.Is(err, store.ErrBehind) {
@@ -145,10 +145,10 @@ func TestMeetAFork(t *testing.T) {
 	persist(t, l, charged(one, 2))
 	persist(t, fork, charged(one, 2)) // the same round
 	persist(t, fork, charged(one, 3))
-	if err := fork.Meet(l.Sign(key), key.Public()); !errors.Is(err, store.ErrForked) {
+	if err := fork.Meet(signed(l, key), key.Public()); !errors.Is(err, store.ErrForked) {
 		t.Errorf("the longer one meets the shorter: %v", err)
 	}
-	if err := l.Meet(fork.Sign(key), key.Public()); !errors.Is(err, store.ErrBehind) {
+	if err := l.Meet(signed(fork, key), key.Public()); !errors.Is(err, store.ErrBehind) {
 		t.Errorf("the shorter one meets the longer: %v", err)
 	}
 }
@@ -272,4 +272,9 @@ func TestHeadsWaitForTheDisk(t *testing.T) {
 	if got, ok := openedHeads(t, path).Of(key.Public()); !ok || got != head {
 		t.Errorf("the file has %v, want %v", got, head)
 	}
+}
+
+func signed(l *store.Ledger, client admission.PrivateKey) []byte {
+	h := l.Sign(client)
+	return h.Bytes()
 }

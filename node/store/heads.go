@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -96,10 +97,8 @@ func parsePair(b []byte) (owner admission.PublicKey, head Head, err error) {
 		return owner, head, fmt.Errorf("%d bytes, and %d are needed", len(b), pairSize)
 	}
 	copy(owner[:], b)
-	if head, err = ParseHead(b[len(owner):]); err != nil {
-		return owner, head, err
-	}
-	return owner, head, head.Verify(owner)
+	head, err = OpenHead(b[len(owner):], owner)
+	return owner, head, err
 }
 
 func pair(owner admission.PublicKey, head Head) []byte {
@@ -267,9 +266,7 @@ func (h *Head) signed(owner admission.PublicKey) protocol.Hash {
 
 // Sign returns the head of the ledger as it is, signed by its client.
 func (l *Ledger) Sign(client admission.PrivateKey) Head {
-	l.mu.Lock()
-	h := Head{Count: l.count, Chain: l.chain}
-	l.mu.Unlock()
+	h := locked.Get(&l.mu, func() Head { return Head{Count: l.count, Chain: l.chain} })
 	h.Signature = client.Sign(h.signed(client.Public()))
 	return h
 }
@@ -288,22 +285,23 @@ func (h *Head) Bytes() []byte {
 	return append(append(b, h.Chain[:]...), h.Signature[:]...)
 }
 
-// ParseHead reads the bytes of a head. It does not verify the head.
-func ParseHead(b []byte) (Head, error) {
+// OpenHead reads the bytes of a head that the owner has signed; else it returns ErrForged.
+func OpenHead(b []byte, owner admission.PublicKey) (Head, error) {
 	if len(b) != protocol.HeadSize {
 		return Head{}, fmt.Errorf("%w: %d bytes, and a head has %d", ErrForged, len(b), protocol.HeadSize)
 	}
 	h := Head{Count: binary.BigEndian.Uint64(b)}
 	b = b[copy(h.Chain[:], b[8:])+8:]
 	copy(h.Signature[:], b)
-	return h, nil
+	return h, h.Verify(owner)
 }
 
-// Meet compares the ledger with a head of its client that was shown. A head that the ledger has reached and passed is well. A head
+// Meet compares the ledger with a head of its client that was shown, in bytes. A head that the ledger has reached and passed is well. A head
 // without the owner's signature is ErrForged, and changes nothing. ErrBehind and ErrForked say that this ledger lacks charges: the
 // ledger records nothing any more, also after a restart.
-func (l *Ledger) Meet(h Head, owner admission.PublicKey) error {
-	if err := h.Verify(owner); err != nil {
+func (l *Ledger) Meet(shown []byte, owner admission.PublicKey) error {
+	h, err := OpenHead(shown, owner)
+	if err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -348,11 +346,7 @@ const remedy = "The state was restored from an old copy, or two machines run cop
 	"Stop every copy. If the newest state is still there, start that one alone. Otherwise have the operator revoke this client and invite it again, and add up what both ledgers spent"
 
 // Overtaken returns the error of Meet for which the ledger is not used any more; nil: it is used.
-func (l *Ledger) Overtaken() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.overtaken
-}
+func (l *Ledger) Overtaken() error { return locked.Get(&l.mu, func() error { return l.overtaken }) }
 
 // recall reads the head for which an earlier process stopped. The newest ledger may have been put back since.
 func (l *Ledger) recall(owner admission.PublicKey) error {
@@ -362,10 +356,7 @@ func (l *Ledger) recall(owner admission.PublicKey) error {
 	}
 	var h Head
 	if err == nil {
-		h, err = ParseHead(b)
-	}
-	if err == nil {
-		err = h.Verify(owner)
+		h, err = OpenHead(b, owner)
 	}
 	var lacks error
 	if err == nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -138,20 +139,14 @@ const newerSuffix = ".newer"
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
 	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
-	if err := l.each(func(r *entry) error {
-		l.latest = later(l.latest, r.At)
+	return l, l.each(func(r *entry, text []byte) error {
+		l.latest, l.count, l.chain = later(l.latest, r.At), l.count+1, after(l.chain, text)
 		return l.advance(l.sessions, &r.Record)
-	}); err != nil {
-		return nil, err
-	}
-	return l, log.Entries(func(text []byte) error {
-		l.count, l.chain = l.count+1, after(l.chain, text)
-		return nil
 	})
 }
 
-// each hands over all entries in order. No date is before an earlier one: a clock that was put back does not hide a charge.
-func (l *Ledger) each(f func(*entry) error) error {
+// each hands over all entries in order, and their texts. No date is before an earlier one: a clock that was put back does not hide a charge.
+func (l *Ledger) each(f func(r *entry, text []byte) error) error {
 	n := 0
 	var latest time.Time
 	return l.log.Entries(func(text []byte) error {
@@ -165,7 +160,7 @@ func (l *Ledger) each(f func(*entry) error) error {
 				latest = later(latest, r.At)
 				r.At = latest
 			}
-			err = f(r)
+			err = f(r, text)
 		}
 		if err != nil {
 			return Foreign(l.log, fmt.Errorf("entry %d of the ledger: %w", n, err))
@@ -190,11 +185,7 @@ func check(r *dp.Record) error {
 
 // Protect sets what the charges to come protect. Each record contains it, and [dp.Ledger.Protect] refuses
 // mixtures. Charges with events are refused before the first Protect.
-func (l *Ledger) Protect(p dp.Protection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.protects = p
-}
+func (l *Ledger) Protect(p dp.Protection) { locked.Do(&l.mu, func() { l.protects = p }) }
 
 // advance adds a record to what is known of its session. It returns ErrOrder if the round is not later than the session's last.
 func (l *Ledger) advance(sessions map[protocol.SessionID]progress, r *dp.Record) error {
@@ -267,48 +258,60 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 
 // Last is the latest round of the session that was charged; 0 if none was. A restarted client takes part in later ones only.
 func (l *Ledger) Last(session protocol.SessionID) uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sessions[session].last
+	return locked.Get(&l.mu, func() uint64 { return l.sessions[session].last })
 }
 
 // Charged counts the rounds of the session that were charged.
 func (l *Ledger) Charged(session protocol.SessionID) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sessions[session].charges
+	return locked.Get(&l.mu, func() int { return l.sessions[session].charges })
+}
+
+// counts counts the rounds that were charged, by session in hex. The caller holds mu.
+func (l *Ledger) counts() map[string]int {
+	count := make(map[string]int, len(l.sessions))
+	for s, p := range l.sessions {
+		count[hex.EncodeToString(s[:])] = p.charges
+	}
+	return count
 }
 
 // Charges counts the rounds of all sessions that were charged.
-func (l *Ledger) Charges() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, p := range l.sessions {
-		n += p.charges
+func (l *Ledger) Charges() (n int) {
+	for _, charges := range locked.Get(&l.mu, l.counts) {
+		n += charges
 	}
 	return n
 }
 
 // Sessions returns the sessions that were charged, in hex and in order.
-func (l *Ledger) Sessions() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	list := make([]string, 0, len(l.sessions))
-	for s := range l.sessions {
-		list = append(list, hex.EncodeToString(s[:]))
-	}
-	slices.Sort(list)
-	return list
-}
+func (l *Ledger) Sessions() []string { return slices.Sorted(maps.Keys(locked.Get(&l.mu, l.counts))) }
 
 // Records returns every charge in order, for dp.RestoreLedger. It fails with ErrUnprotected if the
 // client took part in a sum without noise, since there is no account of that sum. Otherwise that
 // sum would count as free, and the next session could spend the budget again.
 func (l *Ledger) Records() ([]dp.Record, error) {
+	records, _, err := l.charges()
+	return records, err
+}
+
+// charges are Records, and the counts at the same time.
+func (l *Ledger) charges() (records []dp.Record, count map[string]int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.records()
+	var unprotected error
+	err = l.each(func(r *entry, _ []byte) error {
+		switch {
+		case len(r.Events) > 0:
+			records = append(records, r.Record)
+		case unprotected == nil:
+			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, r.Round, r.Session[:])
+		}
+		return nil
+	})
+	if err = cmp.Or(err, unprotected); err != nil {
+		records = nil
+	}
+	return records, l.counts(), err
 }
 
 // Dated is a charge and the time at which it was recorded.
@@ -328,17 +331,13 @@ func later(a, b time.Time) time.Time {
 
 // Latest returns the date of the last charge; the zero time without one. It is after the present if the machine's clock
 // was ahead at some charge.
-func (l *Ledger) Latest() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.latest
-}
+func (l *Ledger) Latest() time.Time { return locked.Get(&l.mu, func() time.Time { return l.latest }) }
 
 // Since returns the charges from a time on, as Records does. A charge whose time the ledger does not have is among them.
 func (l *Ledger) Since(t time.Time) (list []Dated, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = l.each(func(r *entry) error {
+	err = l.each(func(r *entry, _ []byte) error {
 		if len(r.Events) > 0 && (r.At.IsZero() || !r.At.Before(t)) {
 			list = append(list, Dated{r.Record, r.At})
 		}
@@ -347,30 +346,8 @@ func (l *Ledger) Since(t time.Time) (list []Dated, err error) {
 	return list, err
 }
 
-func (l *Ledger) records() ([]dp.Record, error) {
-	var records []dp.Record
-	var unprotected error
-	err := l.each(func(r *entry) error {
-		switch {
-		case len(r.Events) > 0:
-			records = append(records, r.Record)
-		case unprotected == nil:
-			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, r.Round, r.Session[:])
-		}
-		return nil
-	})
-	if err = cmp.Or(err, unprotected); err != nil {
-		return nil, err
-	}
-	return records, nil
-}
-
 // Close lets go of the file.
-func (l *Ledger) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.log.Close()
-}
+func (l *Ledger) Close() error { return locked.Get(&l.mu, l.log.Close) }
 
 // Account lists the sessions that a client's owner has agreed to, and their cost so far.
 type Account struct {
@@ -415,18 +392,6 @@ func (l *Ledger) Account(place string, consents []Consent, most float64) (*Accou
 		a.Sessions = append(a.Sessions, s)
 	}
 	return a, a.add(records, most)
-}
-
-// charges are Records, and counts, by session in hex, the rounds that were charged.
-func (l *Ledger) charges() (records []dp.Record, count map[string]int, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	count = make(map[string]int, len(l.sessions))
-	for s, p := range l.sessions {
-		count[hex.EncodeToString(s[:])] = p.charges
-	}
-	records, err = l.records()
-	return records, count, err
 }
 
 // cost returns the total of a session's charges; nil if some are not accounted for.

@@ -362,7 +362,7 @@ func TestRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "registry")
-	if err = store.CreateRegistry(path, f); err != nil {
+	if err = store.CreateLog(path, store.RegistryKind(f)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 2 {
@@ -372,7 +372,7 @@ func TestRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.OpenRegistry(path, other); !errors.Is(err, store.ErrOwner) {
+	if _, err := store.OpenLog(path, store.RegistryKind(other)); !errors.Is(err, store.ErrOwner) {
 		t.Errorf("opened for another federation: %v", err)
 	}
 }
@@ -381,7 +381,7 @@ func TestRegistry(t *testing.T) {
 // the registry before.
 func redeemAgain(t *testing.T, path string, f *admission.Federation, e *admission.Enrolment, already bool) {
 	t.Helper()
-	log, err := store.OpenRegistry(path, f)
+	log, err := store.OpenLog(path, store.RegistryKind(f))
 	if err != nil {
 		t.Fatal(err)
 	}

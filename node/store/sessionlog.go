@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -416,9 +417,7 @@ func (x *Receipts) take(line []byte) error {
 
 // Has says whether a session in hex was finished.
 func (x *Receipts) Has(session string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Contains(x.sessions, session)
+	return locked.Get(&x.mu, func() bool { return slices.Contains(x.sessions, session) })
 }
 
 // Last returns the receipt of the last session that was finished, the session's leaf, and the size of the log then. nil: none.

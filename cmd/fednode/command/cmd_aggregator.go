@@ -153,7 +153,7 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 		empty = empty && strings.HasSuffix(e.Name(), ".tmp") // of a start that was cut short
 	}
 	if empty {
-		if err = store.CreateRegistry(path, f); err != nil {
+		if err = store.CreateLog(path, store.RegistryKind(f)); err != nil {
 			return nil, err
 		}
 	}

@@ -169,7 +169,7 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	if err != nil {
 		return err
 	}
-	if err = store.CreateRegistry(filepath.Join(dir, RegistryFile), &i.Federation); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err = store.CreateLog(filepath.Join(dir, RegistryFile), store.RegistryKind(&i.Federation)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if role == protocol.Client {
@@ -237,7 +237,7 @@ func (m *Member) open(dir string, log *zerolog.Logger) error {
 	registry := filepath.Join(dir, RegistryFile)
 	if m.Registry, err = OpenRegistry(registry, &m.Membership.Federation); errors.Is(err, fs.ErrNotExist) {
 		log.Warn().Str("file", registry).Msg("this party's registry is lost, and made again: it does not know any more whom the operator has revoked. Give it --revocations")
-		if err = store.CreateRegistry(registry, &m.Membership.Federation); err == nil {
+		if err = store.CreateLog(registry, store.RegistryKind(&m.Membership.Federation)); err == nil {
 			m.Registry, err = OpenRegistry(registry, &m.Membership.Federation)
 		}
 	}
@@ -269,7 +269,7 @@ func (m *Member) Close() error {
 
 // OpenRegistry opens a registry that opens its file again if that could not be written.
 func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
-	open := func() (admission.Log, error) { return store.OpenRegistry(path, f) }
+	open := func() (admission.Log, error) { return store.OpenLog(path, store.RegistryKind(f)) }
 	file, err := open()
 	if err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, er
 
 // ReadRegistry reads a registry that no process may have open, and changes nothing.
 func ReadRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
-	log, err := store.ReadRegistry(path, f)
+	log, err := store.ReadLog(path, store.RegistryKind(f))
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func enrolled(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err = errors.Join(admission.WriteKey(at(party.IdentityFile), key("client")), store.CreateRegistry(at(party.RegistryFile), f),
+	if err = errors.Join(admission.WriteKey(at(party.IdentityFile), key("client")), store.CreateLog(at(party.RegistryFile), store.RegistryKind(f)),
 		store.CreateLedger(at(party.LedgerFile), m.Enrolment.Identity), admission.WriteFile(at(party.MembershipFile), m)); err != nil {
 		t.Fatal(err)
 	}
