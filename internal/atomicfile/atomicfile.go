@@ -59,10 +59,18 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 	return f.Name(), nil
 }
 
+// Remove removes a file. One that is missing is no error.
+func Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // draft makes the file of a path's temporary name anew.
 func draft(path string, mode fs.FileMode) (*os.File, error) {
 	temporary := path + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := Remove(temporary); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

@@ -9,16 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -99,9 +98,7 @@ func HandOver(from string, owner admission.PublicKey, to string, next admission.
 	}))
 	for _, path := range []string{to, l.newer} { // of a hand-over that was cut short; and a head that the ledger has reached
 		if err == nil {
-			if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
-				err = nil
-			}
+			err = atomicfile.Remove(path)
 		}
 	}
 	if err == nil {
@@ -139,10 +136,14 @@ const newerSuffix = ".newer"
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
 	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
-	return l, l.each(func(r *entry, text []byte) error {
+	err := l.each(func(r *entry, text []byte) error {
 		l.latest, l.count, l.chain = later(l.latest, r.At), l.count+1, after(l.chain, text)
 		return l.advance(l.sessions, &r.Record)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // each hands over all entries in order, and their texts. No date is before an earlier one: a clock that was put back does not hide a charge.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
@@ -275,7 +276,7 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 		return err
 	}
 	for _, p := range places { // void now, and in the way of the next one
-		if err = os.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err = atomicfile.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil {
 			return err
 		}
 	}
@@ -405,7 +406,7 @@ func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
 	o.federation = next
 	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return next.Gone(t.Place) })
 	for _, p := range places { // an invitation that was not used is void
-		if err = os.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err = atomicfile.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil {
 			return err
 		}
 	}

@@ -151,7 +151,7 @@ func PutAside(dir, session string) error {
 		}
 	}
 	for _, name := range CheckpointFiles {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

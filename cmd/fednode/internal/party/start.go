@@ -93,10 +93,7 @@ func copied(dir string) (*algorithm.Start, error) {
 func KeepStart(dir string, s *algorithm.Start) error {
 	path := filepath.Join(dir, StartFile)
 	if s == nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return atomicfile.Remove(path)
 	}
 	text, err := lineage.Encode(s)
 	if err != nil {
@@ -167,7 +164,7 @@ func SetCurrent(dir, session string) error {
 func linkTo(dir, name, to string) error {
 	link := filepath.Join(dir, name)
 	draft := link + ".tmp"
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
+	if err := atomicfile.Remove(draft); err != nil { // left by a process that was killed
 		return err
 	}
 	if err := os.Symlink(to, draft); err != nil {
