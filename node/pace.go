@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -99,9 +100,7 @@ func (t *pacedTrainer) Contribute(p *protocol.Plan, src entropy.Source, run prot
 
 // inTime returns the contribution, or an error if it is late or an earlier one still is. Such a trainer keeps nothing between rounds.
 func (t *pacedTrainer) inTime(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	t.pace.mu.Lock()
-	limit := t.pace.offsets[phaseOf{t.pace.experiment, p.Phase}] * 3 / 4
-	t.pace.mu.Unlock()
+	limit := locked.Get(&t.pace.mu, func() time.Duration { return t.pace.offsets[phaseOf{t.pace.experiment, p.Phase}] * 3 / 4 })
 	if limit == 0 { // no made-up record could be timed
 		return t.Trainer.Contribute(p, src, run)
 	}

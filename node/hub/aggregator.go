@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -162,10 +163,10 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if a.relays, err = newRelayLinks(cfg.Relays); err != nil {
 		return nil, err
 	}
-	if a.heads, err = openHeads(cfg.State); err != nil {
-		return nil, err
-	}
-	if cfg.State != "" {
+	if a.heads = store.NewHeads(); cfg.State != "" {
+		if a.heads, err = store.OpenHeads(filepath.Join(cfg.State, headsFile)); err != nil {
+			return nil, err
+		}
 		if a.spools, err = store.OpenSpools(cfg.State); err != nil {
 			return nil, errors.Join(err, a.heads.Close())
 		}
@@ -396,12 +397,8 @@ func (a *Aggregator) leave(c *conn) {
 // announcePresence lets a server that waits know how many clients there are. The
 // caller holds mu.
 func (a *Aggregator) announcePresence() {
-	for _, c := range []chan struct{}{a.conns[admission.ServerPlace].watches(), a.above.watches()} {
-		select {
-		case c <- struct{}{}:
-		default: // no server, or a server that has not looked since the last signal
-		}
-	}
+	peer.Wake(a.conns[admission.ServerPlace].watches())
+	peer.Wake(a.above.watches())
 }
 
 // watches returns the channel that tells a waiting peer that clients came or went; nil if no peer

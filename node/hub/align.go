@@ -71,13 +71,7 @@ func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
 	}
 	defer a.unseat(m)
 	log.Debug().Stringer("place", place).Msg("aligns")
-	wrote := make(chan struct{})
-	go func() {
-		defer close(wrote)
-		if m.queue.Write(s, m.closed) != nil {
-			m.close()
-		}
-	}()
+	wrote := m.write(&a.busy)
 	defer func() {
 		m.close()
 		<-wrote

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
@@ -22,13 +23,7 @@ import (
 // carry reads and writes the messages of a registered peer until its stream ends.
 func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 	_ = c.stream.SetDeadline(time.Time{})
-	wrote := make(chan struct{})
-	a.busy.Go(func() {
-		defer close(wrote)
-		if err := c.queue.Write(c.stream, c.closed); err != nil {
-			c.close()
-		}
-	})
+	wrote := c.write(&a.busy)
 	defer c.close()
 	r := wire.NewReader(c.stream, s.terms.Limits(from.Role, protocol.Aggregator)) // also of a relay, which clients take for it
 	r.Watch(func(begins bool) {
@@ -75,9 +70,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		a.heard(c.place, m)
 		if o, ok := m.(*protocol.Open); ok && from.Role == protocol.Server && o.Plan != nil {
 			a.paid.Set(false) // the server has the sum of the round before
-			a.mu.Lock()
-			s.opened, s.first = max(s.opened, o.Plan.Round), cmp.Or(s.first, o.Plan.Round)
-			a.mu.Unlock()
+			locked.Do(&a.mu, func() { s.opened, s.first = max(s.opened, o.Plan.Round), cmp.Or(s.first, o.Plan.Round) })
 		}
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 	}

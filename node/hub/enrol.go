@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -174,10 +175,7 @@ func (a *Aggregator) adopt(f *admission.Federation) error {
 
 // applyGrowth takes over epochs that waited for the end of a session.
 func (a *Aggregator) applyGrowth() {
-	a.mu.Lock()
-	f := a.growing
-	a.growing = nil
-	a.mu.Unlock()
+	f := locked.Get(&a.mu, func() (f *admission.Federation) { f, a.growing = a.growing, nil; return f })
 	if f == nil {
 		return
 	}

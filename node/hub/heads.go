@@ -19,14 +19,6 @@ import (
 // headsFile is the file in the aggregator's state with the latest head of each client's ledger.
 const headsFile = "heads.txt"
 
-// openHeads opens the heads of an aggregator's state; without a state they are in memory alone.
-func openHeads(state string) (*store.Heads, error) {
-	if state == "" {
-		return store.NewHeads(), nil
-	}
-	return store.OpenHeads(filepath.Join(state, headsFile))
-}
-
 // compare takes the head with which a client registers, and returns the head that the client is to be shown; nil: none. stale says that the
 // client lacks charges that it has signed for, so that it will end.
 func (a *Aggregator) compare(owner admission.PublicKey, text []byte) (show []byte, stale bool, err error) {
@@ -76,14 +68,6 @@ func (a *Aggregator) turnBack(c *conn) error {
 	a.cfg.Log.Warn().Stringer("place", c.place).Msg("a client has registered with a ledger older than its own signature shows. " +
 		"Its state was restored from an old copy, or two machines run copies of it: it takes part in nothing. Ask its owner; revoke it and invite it again")
 	return session.Conclude(c.stream, &session.Message{Welcome: &session.Welcome{Life: a.life, Head: c.newer}})
-}
-
-// takeHeads takes over the heads that the aggregator shows a relay.
-func (a *Aggregator) takeHeads(text []byte) error {
-	if err := a.heads.Take(text); err != nil {
-		return fmt.Errorf("%w: %w", session.ErrNotice, err)
-	}
-	return nil
 }
 
 // headsOf encodes the heads of all clients that are enrolled.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
@@ -50,9 +50,7 @@ func (a *Aggregator) noRoom(often *rate.Limiter) func(multiaddr.Multiaddr, error
 // refuseSecond refuses a server for good if another process of it is connected and still answers: both would lead sessions, and
 // clients would pay for the sessions of both. It reports whether it has.
 func (a *Aggregator) refuseSecond(c *conn) (bool, error) {
-	a.mu.Lock()
-	old := a.conns[c.place]
-	a.mu.Unlock()
+	old := locked.Get(&a.mu, func() *conn { return a.conns[c.place] })
 	if old == nil || old.life == c.life || !old.answers(a.ctx) {
 		return false, nil
 	}
@@ -239,14 +237,6 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	return nil
 }
 
-// forget lets the end of a session go when another one begins.
-func (a *Aggregator) forget() error {
-	if err := os.Remove(a.endPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // loadEnd goes back to the end of the last session after a restart. An unusable file is no reason
 // not to start: the server, started again, ends the session once more.
 func (a *Aggregator) loadEnd() {
@@ -292,14 +282,17 @@ func openEnd(path string, f *admission.Federation, list *admission.List) (*opene
 	}
 	server, ok := list.Holder(admission.ServerPlace)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: no party on the list is the server", path, session.ErrSession)
+		err = fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
 	out := &openedEnd{signed: &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}, server: server,
 		final: &protocol.Final{Model: e.Model, Signature: e.Final}}
-	if out.descriptor, err = out.signed.Verify(f, server); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		out.descriptor, err = out.signed.Verify(f, server)
 	}
-	if err = protocol.VerifyFinal(server.Ed25519(), out.descriptor.Terms.Session, out.final); err != nil {
+	if err == nil {
+		err = protocol.VerifyFinal(server.Ed25519(), out.descriptor.Terms.Session, out.final)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return out, nil

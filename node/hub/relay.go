@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -205,12 +206,7 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 	_ = st.SetDeadline(time.Time{}) // until there is a session
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	notices := make(chan session.Notice, 1)
-	listens := func() {
-		m, err := session.Hear(st, session.DescriptorSize)
-		notices <- session.Notice{Message: m, Err: err}
-	}
-	go listens()
+	notices := session.Later(st, session.DescriptorSize)
 	for {
 		if err := session.Say(st, &session.Message{Gathered: &session.Gathered{Connected: r.hub.connected(), Enrolled: r.hub.cfg.Registry.Enrolled()}}); err != nil {
 			return nil, err
@@ -224,7 +220,7 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 			if err != nil || described != nil {
 				return described, err
 			}
-			go listens()
+			notices = session.Later(st, session.DescriptorSize)
 		}
 	}
 }
@@ -247,8 +243,8 @@ func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, e
 
 // learn takes in who is enrolled, and the heads of their ledgers.
 func (r *Relay) learn(w *session.Welcome) error {
-	if err := r.hub.takeHeads(w.Heads); err != nil {
-		return err
+	if err := r.hub.heads.Take(w.Heads); err != nil {
+		return fmt.Errorf("%w: %w", session.ErrNotice, err)
 	}
 	if w.List == nil {
 		return nil // it is known
@@ -328,17 +324,13 @@ func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
 	if err != nil {
 		return err
 	}
-	r.hub.mu.Lock()
-	defer r.hub.mu.Unlock()
-	s.final = frames
+	locked.Do(&r.hub.mu, func() { s.final = frames })
 	return nil
 }
 
 // hook begins a queue of what a session's role says to the aggregator.
 func (u *upstream) hook(s *hubSession) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.in, u.queue = s, peer.NewQueue(relayQueueSize)
+	locked.Do(&u.mu, func() { u.in, u.queue = s, peer.NewQueue(relayQueueSize) })
 }
 
 // unhook ends the queue: nothing is taken out of it any more.

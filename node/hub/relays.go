@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -104,9 +105,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				return nil, 0, err
 			}
 			shown = true
-			a.mu.Lock()
-			c.enrolled = 0 // it says no more before it has looked the session over
-			a.mu.Unlock()
+			locked.Do(&a.mu, func() { c.enrolled = 0 }) // it says no more before it has looked the session over
 		}
 		select {
 		case <-c.closed:
@@ -157,10 +156,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 func (a *Aggregator) announceList() {
 	for _, c := range a.conns {
 		if c.place.Role == protocol.Relay {
-			select {
-			case c.presence <- struct{}{}:
-			default: // it has not been told of the last change
-			}
+			peer.Wake(c.presence)
 		}
 	}
 }
@@ -219,11 +215,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 	a.mu.Unlock()
 	defer a.without(c, s)
 	_ = c.stream.SetDeadline(time.Time{})
-	a.busy.Go(func() {
-		if err := c.queue.Write(c.stream, c.closed); err != nil {
-			c.close()
-		}
-	})
+	c.write(&a.busy)
 	defer c.close()
 	r := wire.NewReader(c.stream, s.terms.Limits(protocol.Relay, protocol.Aggregator))
 	for {
@@ -241,9 +233,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 		}
 		a.present(c, s, p)
 		if presences--; presences == 0 {
-			a.mu.Lock()
-			s.answered(c)
-			a.mu.Unlock()
+			locked.Do(&a.mu, func() { s.answered(c) })
 		}
 	}
 }
@@ -369,6 +359,18 @@ type link struct {
 
 func newLink(s network.Stream, size int) link {
 	return link{stream: s, queue: peer.NewQueue(size), closed: make(chan struct{})}
+}
+
+// write writes beside what is queued. It returns a channel that is closed when nothing is written any more.
+func (l *link) write(busy *sync.WaitGroup) (wrote chan struct{}) {
+	wrote = make(chan struct{})
+	busy.Go(func() {
+		defer close(wrote)
+		if l.queue.Write(l.stream, l.closed) != nil {
+			l.close()
+		}
+	})
+	return wrote
 }
 
 func (l *link) close() { l.closeWith(network.StreamNoError) }

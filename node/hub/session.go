@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -21,29 +23,21 @@ import (
 // serveServer takes the description of a session from the server, who looks on
 // while clients gather, and then its messages.
 func (a *Aggregator) serveServer(c *conn) error {
-	heard := make(chan *session.Message, 1)
-	failed := make(chan error, 1)
 	_ = c.stream.SetReadDeadline(time.Time{}) // it publishes when it likes
-	go func() {
-		m, err := session.Hear(c.stream, session.DescriptorSize)
-		if err != nil {
-			failed <- err
-			return
-		}
-		heard <- m
-	}()
+	heard := session.Later(c.stream, session.DescriptorSize)
 	var m *session.Message
 	for m == nil {
 		select {
 		case <-c.closed:
 			return nil
-		case err := <-failed:
-			return err
 		case <-c.presence:
 			if err := a.welcome(c); err != nil {
 				return err
 			}
-		case m = <-heard:
+		case n := <-heard:
+			if m = n.Message; n.Err != nil {
+				return n.Err
+			}
 		}
 	}
 	if m.Publish == nil {
@@ -59,9 +53,7 @@ func (a *Aggregator) serveServer(c *conn) error {
 	if !a.awaitAcceptance(s, c.closed) {
 		return nil
 	}
-	a.mu.Lock()
-	without := a.declinedIn(s)
-	a.mu.Unlock()
+	without := locked.Get(&a.mu, func() session.Declined { return a.declinedIn(s) })
 	peer.Within(c.stream, peer.RegisterTimeout)
 	if len(without) > 0 {
 		if err = session.Say(c.stream, &session.Message{Declined: without}); err != nil {
@@ -170,7 +162,7 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 		return nil, &unfit{err}
 	}
 	if old != nil && old.terms.Session != d.Terms.Session {
-		if err = a.forget(); err != nil {
+		if err = atomicfile.Remove(a.endPath()); err != nil { // that end goes when another session begins
 			return nil, err
 		}
 	}
@@ -365,9 +357,7 @@ func (a *Aggregator) waits(c *conn, s *hubSession) bool {
 // serveClient has a client check the session once there is a session that it takes part in, and
 // carries its messages.
 func (a *Aggregator) serveClient(c *conn) error {
-	a.mu.Lock()
-	s := c.in
-	a.mu.Unlock()
+	s := locked.Get(&a.mu, func() *hubSession { return c.in })
 	for takes := false; !takes; {
 		if s == nil {
 			select {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -83,19 +84,15 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 	asked := func(name, help string, value func(Status) float64) {
 		gauge(name, help, func() float64 { return value(m.doing()) })
 	}
-	locked := func(name, help string, value func() float64) {
-		gauge(name, help, func() float64 {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return value()
-		})
+	known := func(name, help string, value func() float64) {
+		gauge(name, help, func() float64 { return locked.Get(&m.mu, value) })
 	}
-	locked("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
+	known("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
 		func() float64 { return float64(m.status.Connected) })
-	locked("fedsim_round", "The latest round that was reported of; 0 before the first.", func() float64 { return float64(m.status.Round) })
+	known("fedsim_round", "The latest round that was reported of; 0 before the first.", func() float64 { return float64(m.status.Round) })
 	asked("fedsim_ready", "1 if the process can do its work, as /readyz says.", func(s Status) float64 { return number(s.Ready) })
-	locked("fedsim_session_running", "1 while there is a session that has not ended.", func() float64 { return number(m.course.running) })
-	locked("fedsim_since_sum_seconds", "Seconds since the latest sum of the session that runs, or since its beginning; 0 without one.", func() float64 {
+	known("fedsim_session_running", "1 while there is a session that has not ended.", func() float64 { return number(m.course.running) })
+	known("fedsim_since_sum_seconds", "Seconds since the latest sum of the session that runs, or since its beginning; 0 without one.", func() float64 {
 		if !m.course.running {
 			return 0
 		}
@@ -103,9 +100,9 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 	})
 	asked("fedsim_places", "Places of clients in the federation, of an aggregator.", func(s Status) float64 { return float64(s.Places) })
 	asked("fedsim_enrolled", "Clients that are enrolled, of an aggregator.", func(s Status) float64 { return float64(s.Enrolled) })
-	locked("fedsim_waiting", "1 while the process waits for clients or for a connection.", func() float64 { return number(m.waits != "") })
-	locked("fedsim_clock_ahead_seconds", "How far the machine's clock is ahead of the aggregator's, to half a minute; negative: behind.", func() float64 { return m.ahead.Seconds() })
-	locked("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func() float64 { return number(m.reload) })
+	known("fedsim_waiting", "1 while the process waits for clients or for a connection.", func() float64 { return number(m.waits != "") })
+	known("fedsim_clock_ahead_seconds", "How far the machine's clock is ahead of the aggregator's, to half a minute; negative: behind.", func() float64 { return m.ahead.Seconds() })
+	known("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func() float64 { return number(m.reload) })
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fedsim_build_info", Help: "1; the labels say the version of the program.",
 		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}})
 	build.Set(1)

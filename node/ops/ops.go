@@ -30,6 +30,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/loopback"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -105,43 +106,28 @@ const maxAccounts = 20
 
 // Own shows the account of a client until forget is called. Each view of the page or the status calls account.
 func (m *Monitor) Own(account func() (*store.Account, error)) (forget func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.owned = append(m.owned, &account)
+	m.set(func() { m.owned = append(m.owned, &account) })
 	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.owned = slices.DeleteFunc(m.owned, func(x *func() (*store.Account, error)) bool { return x == &account })
+		m.set(func() {
+			m.owned = slices.DeleteFunc(m.owned, func(x *func() (*store.Account, error)) bool { return x == &account })
+		})
 	}
 }
 
+// set calls a function that sets fields.
+func (m *Monitor) set(f func()) { locked.Do(&m.mu, f) }
+
 // Check has the process not ready while a function returns an error, which /readyz shows.
-func (m *Monitor) Check(check func() error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.check = check
-}
+func (m *Monitor) Check(check func() error) { m.set(func() { m.check = check }) }
 
 // Waits notes what the process waits for, which keeps it from being ready: clients, or a connection. "" is nothing.
-func (m *Monitor) Waits(what string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waits = what
-}
+func (m *Monitor) Waits(what string) { m.set(func() { m.waits = what }) }
 
 // ClockAhead notes how far the machine's clock is ahead of the aggregator's.
-func (m *Monitor) ClockAhead(by time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ahead = by
-}
+func (m *Monitor) ClockAhead(by time.Duration) { m.set(func() { m.ahead = by }) }
 
 // Reloaded notes whether the operator's files could be read, at the start and on SIGHUP.
-func (m *Monitor) Reloaded(ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reload = ok
-}
+func (m *Monitor) Reloaded(ok bool) { m.set(func() { m.reload = ok }) }
 
 // Disk shows the room that is left on the disk of a state.
 func (m *Monitor) Disk(state string) {
@@ -154,9 +140,7 @@ func (m *Monitor) Disk(state string) {
 
 // Places has an aggregator show its places, the enrolled clients, and the names of the missing clients.
 func (m *Monitor) Places(of func() (places, enrolled int, missing []string)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.places = of
+	m.set(func() { m.places = of })
 }
 
 // NewMonitor makes the monitor of a process of the role: "aggregator", "relay", "server" or
@@ -216,9 +200,8 @@ func (m *Monitor) Event(e protocol.Event) {
 // Status returns the present status of the process.
 func (m *Monitor) Status() Status {
 	s := m.doing()
-	m.mu.Lock()
-	owned := slices.Clone(m.owned)
-	m.mu.Unlock()
+	var owned []*func() (*store.Account, error)
+	m.set(func() { owned = slices.Clone(m.owned) })
 	shown := min(len(owned), maxAccounts)
 	s.AccountsLeftOut = len(owned) - shown
 	for _, account := range owned[:shown] {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 )
 
@@ -208,11 +209,7 @@ func (l *Conn) once(ctx context.Context, serve func(context.Context, network.Str
 	return serve(ctx, s)
 }
 
-func (l *Conn) on(s network.Stream) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stream = s
-}
+func (l *Conn) on(s network.Stream) { locked.Do(&l.mu, func() { l.stream = s }) }
 
 // Cut breaks the stream; another is opened then. After Cut returns, nothing leaves on the old stream.
 func (l *Conn) Cut() {
@@ -247,17 +244,11 @@ func supplanted(err error) bool {
 }
 
 // met keeps the newest connection, to ask it later why it ended.
-func (l *Conn) met(_ network.Network, c network.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.newest = c
-}
+func (l *Conn) met(_ network.Network, c network.Conn) { locked.Do(&l.mu, func() { l.newest = c }) }
 
 // closedBy adds to the error of a stream why the aggregator closed the connection, if it did.
 func (l *Conn) closedBy(ctx context.Context, err error) error {
-	l.mu.Lock()
-	c := l.newest
-	l.mu.Unlock()
+	c := locked.Get(&l.mu, func() network.Conn { return l.newest })
 	if c == nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/fedsim/fedsim/internal/locked"
 )
 
 // connLimiter is a resource manager that shares the room for unauthenticated connections among the addresses they come from. libp2p's own
@@ -234,8 +236,4 @@ func (p *pendingConn) SetPeer(id peer.ID) error {
 }
 
 // Done ends the connection and frees its room.
-func (p *pendingConn) Done() {
-	p.limiter.mu.Lock()
-	defer p.limiter.mu.Unlock()
-	p.leave()
-}
+func (p *pendingConn) Done() { locked.Do(&p.limiter.mu, p.leave) }

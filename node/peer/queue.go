@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/fedsim/fedsim/internal/locked"
 )
 
 // errSlow: a peer takes what it is sent too slowly, or not at all.
@@ -54,17 +56,15 @@ func (q *Queue) Add(pieces ...[]byte) error {
 		q.waiting = append(q.waiting, piece{bytes: b, first: i == 0})
 	}
 	q.bytes += n
-	q.wake()
+	Wake(q.more)
 	return nil
 }
 
 // AddLater is Add of a message that is made when it is to be written, so that it takes no memory before. The function
 // may return nothing, if the message is not of use any more. An error ends the stream.
 func (q *Queue) AddLater(message func() ([][]byte, error)) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, piece{first: true, make: message})
-	q.wake()
+	locked.Do(&q.mu, func() { q.waiting = append(q.waiting, piece{first: true, make: message}) })
+	Wake(q.more)
 }
 
 // Replace is Add of a message that makes all messages before it useless. They are taken out, except a message
@@ -91,31 +91,22 @@ func (q *Queue) Stale() {
 
 // End lets the other side know, behind what waits, that nothing follows.
 func (q *Queue) End() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.last = true
-	q.wake()
+	locked.Do(&q.mu, func() { q.last = true })
+	Wake(q.more)
 }
 
 // Length counts the waiting pieces.
-func (q *Queue) Length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting)
-}
+func (q *Queue) Length() int { return locked.Get(&q.mu, func() int { return len(q.waiting) }) }
 
-func (q *Queue) wake() {
+// Wake puts a token into a channel with room for one, unless it has one.
+func Wake(more chan<- struct{}) {
 	select {
-	case q.more <- struct{}{}:
+	case more <- struct{}{}:
 	default:
 	}
 }
 
-func (q *Queue) ended() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.last
-}
+func (q *Queue) ended() bool { return locked.Get(&q.mu, func() bool { return q.last }) }
 
 func (q *Queue) next() *piece {
 	q.mu.Lock()
@@ -138,7 +129,7 @@ func (q *Queue) Rewind() {
 	if q.taken != nil {
 		q.waiting, q.bytes = append([]piece{*q.taken}, q.waiting...), q.bytes+len(q.taken.bytes)
 		q.taken = nil
-		q.wake()
+		Wake(q.more)
 	}
 }
 
@@ -151,15 +142,11 @@ func (q *Queue) unread(p *piece) {
 		return
 	}
 	q.waiting, q.bytes = append([]piece{*p}, q.waiting...), q.bytes+len(p.bytes)
-	q.wake()
+	Wake(q.more)
 }
 
 // Clear takes out all that waits, for who has no use for it any more.
-func (q *Queue) Clear() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting, q.bytes, q.taken = nil, 0, nil
-}
+func (q *Queue) Clear() { locked.Do(&q.mu, func() { q.waiting, q.bytes, q.taken = nil, 0, nil }) }
 
 // Write empties the queue into a steady stream until the stream ends or done is closed. A peer that takes
 // less than leastRate is given up after its Patience, however long a message is.
@@ -247,11 +234,7 @@ func lastArrival(now time.Time, written int, took time.Duration) time.Time {
 }
 
 // length is the number of bytes that wait.
-func (q *Queue) length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.bytes
-}
+func (q *Queue) length() int { return locked.Get(&q.mu, func() int { return q.bytes }) }
 
 // QueueSize is the number of bytes that may wait for a slow peer, besides one message of any size.
 const QueueSize = 64 << 20

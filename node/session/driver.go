@@ -11,6 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/locked"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -147,13 +149,8 @@ func (w *workshop) add(jobs []task) {
 	if len(jobs) == 0 {
 		return
 	}
-	w.mu.Lock()
-	w.waiting = append(w.waiting, jobs...)
-	w.mu.Unlock()
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
+	locked.Do(&w.mu, func() { w.waiting = append(w.waiting, jobs...) })
+	peer.Wake(w.more)
 }
 
 // wait returns when the piece of work at hand is done, after the context's end.
@@ -205,6 +202,16 @@ var (
 type Notice struct {
 	Message *Message
 	Err     error
+}
+
+// Later hears one notice beside.
+func Later(st network.Stream, most int) <-chan Notice {
+	out := make(chan Notice, 1)
+	go func() {
+		m, err := Hear(st, most)
+		out <- Notice{m, err}
+	}()
+	return out
 }
 
 // Notices hears notices until the notice after which messages follow.
@@ -314,9 +321,7 @@ func (p *Paid) Set(on bool) {
 
 // Await returns when no such round is under way, or after drainLimit.
 func (p *Paid) Await() {
-	p.mu.Lock()
-	over := p.over
-	p.mu.Unlock()
+	over := locked.Get(&p.mu, func() chan struct{} { return p.over })
 	if over == nil {
 		return
 	}
