@@ -85,20 +85,9 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 		if n := len(s.Rounds); n > maxRounds {
 			s.Rounds = slices.Clone(s.Rounds[n-maxRounds:])
 		}
-	case protocol.StageClosed:
-		s.stage(e.Round, now, e.Stage.String())
-	case protocol.RoundSummed:
-		s.stage(e.Round, now, "sum")
-		s.ended(e.Round, now, "summed")
-	case protocol.RoundAborted:
-		why := "aborted"
-		if e.Err != nil {
-			why = e.Err.Error()
-		}
-		s.ended(e.Round, now, why)
 	case protocol.RoundHeld: // if it was opened before
-		if e.Err != nil {
-			s.ended(e.Round, now, e.Err.Error())
+		if r := s.round(e.Round); r != nil && e.Err != nil {
+			r.ends(now, e.Err.Error())
 		}
 	case protocol.ClientLost:
 		if r := s.round(e.Round); r != nil {
@@ -115,23 +104,12 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 				a.Out = e.Err.Error()
 			}
 		}
-	default: // not about a round or a client's absence
+	default: // not about a client's absence, or counted
 	}
 }
 
-// stage books what ended a part of a round.
-func (s *Status) stage(round uint64, now time.Time, name string) {
-	if r := s.round(round); r != nil {
-		r.Stages, r.closed = append(r.Stages, StageTime{name, r.open(now)}), now
-	}
-}
-
-// open returns the seconds since the last part of the round ended, or the round began.
-func (r *Round) open(now time.Time) float64 {
-	if r.closed.IsZero() {
-		return now.Sub(r.Began).Seconds()
-	}
-	return now.Sub(r.closed).Seconds()
+func (r *Round) ends(now time.Time, outcome string) {
+	r.Seconds, r.Outcome = now.Sub(r.Began).Seconds(), outcome
 }
 
 // complain books a complaint. The caller holds mu.
@@ -141,12 +119,6 @@ func (s *Status) complain(e protocol.Event) {
 	}
 	if c := s.complaints(e.Party, e.Round); c != nil {
 		c.Against++
-	}
-}
-
-func (s *Status) ended(round uint64, now time.Time, outcome string) {
-	if r := s.round(round); r != nil {
-		r.Seconds, r.Outcome = now.Sub(r.Began).Seconds(), outcome
 	}
 }
 

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"html/template"
@@ -185,7 +186,7 @@ func (s *accounts) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// count books an event. The caller holds the monitor's mu, and has not added the event to the status.
+// count books an event, and the durations that it ends also in the status. The caller holds the monitor's mu.
 func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
 	x.events.WithLabelValues(e.Kind.String()).Inc()
 	r := s.round(e.Round)
@@ -194,10 +195,10 @@ func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
 		x.stage(r, now, e.Stage.String())
 	case protocol.RoundSummed:
 		x.stage(r, now, "sum")
-		x.round(r, now, "summed")
+		x.round(r, now, "summed", nil)
 	case protocol.RoundAborted:
 		x.aborted.WithLabelValues(abortReason(e.Err)).Inc()
-		x.round(r, now, "aborted")
+		x.round(r, now, "aborted", e.Err)
 	case protocol.SessionDeclined:
 		x.declined.WithLabelValues(declineReason(e.Err)).Inc()
 	default: // it has no duration and no reason
@@ -207,14 +208,21 @@ func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
 // stage books the end of a part of a round; nil: the monitor has not seen its beginning.
 func (x *metrics) stage(r *Round, now time.Time, name string) {
 	if r != nil {
-		x.stages.WithLabelValues(name).Observe(r.open(now))
+		took := now.Sub(cmp.Or(r.closed, r.Began)).Seconds()
+		x.stages.WithLabelValues(name).Observe(took)
+		r.Stages, r.closed = append(r.Stages, StageTime{name, took}), now
 	}
 }
 
-func (x *metrics) round(r *Round, now time.Time, outcome string) {
-	if r != nil {
-		x.rounds.WithLabelValues(outcome).Observe(now.Sub(r.Began).Seconds())
+// round books the end of a round, for which there may be a reason.
+func (x *metrics) round(r *Round, now time.Time, outcome string, why error) {
+	if r == nil {
+		return
 	}
+	if r.ends(now, outcome); why != nil {
+		r.Outcome = why.Error()
+	}
+	x.rounds.WithLabelValues(outcome).Observe(r.Seconds)
 }
 
 func abortReason(err error) string {
