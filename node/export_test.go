@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -29,11 +28,6 @@ func (c *ServerConfig) Over(o ...libp2p.Option) { c.over = o }
 
 // Over has the member's host use other transports.
 func (c *AlignConfig) Over(o ...libp2p.Option) { c.over = o }
-
-// EnrolOver is Enrol with other transports.
-func EnrolOver(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, o ...libp2p.Option) (*admission.Membership, error) {
-	return enrolOver(ctx, i, identity, log, o...)
-}
 
 // Account is the account of a job, with a cache of its own.
 func (j *Job) Account(durable *store.Ledger, now time.Time) error {

@@ -92,7 +92,7 @@ func TestLateClientGetsTheModel(t *testing.T) {
 			f, results := ended(t)
 			i := f.invite(admission.ClientPlace(7), time.Now().Add(time.Hour))
 			f.admit(i)
-			m, err := node.EnrolOver(t.Context(), i, f.identity(admission.ClientPlace(7)), f.log, f.network.option()...)
+			m, err := node.Enrol(t.Context(), i, f.identity(admission.ClientPlace(7)), f.log, f.network.option()...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -85,12 +85,8 @@ import (
 
 // Enrol redeems an invitation for an identity with the aggregator that it names, over a connection on which the party is known by the
 // ticket's key. It dials until the aggregator answers or the context ends. A refusal wraps ErrRefused. Doing it again with the same
-// identity is no error, so it may be repeated after a crash.
-func Enrol(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger) (*admission.Membership, error) {
-	return enrolOver(ctx, i, identity, log)
-}
-
-func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, over ...libp2p.Option) (*admission.Membership, error) {
+// identity is no error, so it may be repeated after a crash. over replaces the transports; none: TCP and QUIC.
+func Enrol(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, over ...libp2p.Option) (*admission.Membership, error) {
 	m, err := i.Accept(identity)
 	if err != nil {
 		return nil, err

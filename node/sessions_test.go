@@ -181,7 +181,7 @@ func (f *federation) replaced(p admission.Place) *admission.Membership {
 	}
 	f.admit(i)
 	f.identities[p] = f.key("again " + p.String())
-	m, err := node.EnrolOver(f.t.Context(), i, f.identities[p], f.log, f.network.option()...)
+	m, err := node.Enrol(f.t.Context(), i, f.identities[p], f.log, f.network.option()...)
 	if err != nil {
 		f.t.Fatal(err)
 	}

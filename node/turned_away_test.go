@@ -63,7 +63,7 @@ func TestTurnedAway(t *testing.T) {
 		want string
 	}{
 		"invitation": {func(ctx context.Context, f *federation) error {
-			_, err := node.EnrolOver(ctx, f.invite(admission.ClientPlace(0), f.now().Add(time.Hour)), f.identity(admission.ClientPlace(0)), f.log, f.network.option()...)
+			_, err := node.Enrol(ctx, f.invite(admission.ClientPlace(0), f.now().Add(time.Hour)), f.identity(admission.ClientPlace(0)), f.log, f.network.option()...)
 			return err
 		}, "does not know this invitation"},
 		"party": {func(ctx context.Context, f *federation) error {

@@ -170,8 +170,8 @@ func level(k protocol.EventKind) zerolog.Level {
 	}
 }
 
-// logEvents writes what roles report: kind, round, party and stage, and why. No event carries a rating, a vector or a secret.
-func logEvents(log *zerolog.Logger, events []protocol.Event) {
+// Report logs and hands on what roles report: kind, round, party and stage, and why. No event carries a rating, a vector or a secret.
+func Report(log *zerolog.Logger, o Observer, events []protocol.Event) {
 	for _, e := range events {
 		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("round", e.Round).Stringer("party", e.Party)
 		switch e.Kind {
@@ -180,6 +180,7 @@ func logEvents(log *zerolog.Logger, events []protocol.Event) {
 		default: // of no stage
 		}
 		line.Err(e.Err).Send()
+		o.Event(e)
 	}
 }
 
@@ -273,14 +274,6 @@ func Observing(o Observer) Observer {
 		return unobserved{}
 	}
 	return o
-}
-
-// Report logs and hands on what a role reports.
-func Report(log *zerolog.Logger, o Observer, events []protocol.Event) {
-	logEvents(log, events)
-	for _, e := range events {
-		o.Event(e)
-	}
 }
 
 // ClockApart is the difference of clocks from which on both sides warn.
