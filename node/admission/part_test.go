@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/store"
 )
 
 func excerpt(t testing.TB, r *admission.Registry, p admission.Place) []byte {
@@ -165,17 +164,5 @@ func TestAddedParties(t *testing.T) {
 	listed(1)
 	if again := w.reopen(log); again.List().Hash() != hub.List().Hash() {
 		t.Error("after a restart the list is another one")
-	}
-}
-
-// A client's registry of before lists came in parts is read: what it knew of other clients is passed over.
-func TestKnownPartiesArePassedOver(t *testing.T) {
-	w := newWorld(t, 2)
-	log := store.NewMemoryLog()
-	if err := log.Append([]byte(`{"fedsim-known-v1":{"text":"00","parties":""}}`)); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := w.reopen(log).Take(shown(t, w.full())); err != nil {
-		t.Error(err)
 	}
 }

@@ -103,8 +103,6 @@ func (r *Registry) replay(entry []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case kind == kindKnown:
-		return nil
 	case kind == kindFederation:
 		return r.replayFederation(entry)
 	case kind == kindEnrolment:

@@ -21,9 +21,6 @@ const (
 	kindEnrolment   = "fedsim-enrolment-v1"
 	kindRevocations = "fedsim-revocations-v1"
 	kindList        = "fedsim-enrolment-list-v1"
-	// kindKnown has what a client knew of other clients before lists came in parts. It is passed over: all that a
-	// client is shown is verified.
-	kindKnown = "fedsim-known-v1"
 )
 
 // Encode writes the federation as ParseFederation reads it.

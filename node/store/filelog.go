@@ -122,10 +122,6 @@ func (l *fileLog) load(k Kind) error {
 	} else if err != nil {
 		return err
 	}
-	const bbolt = "\xed\xda\x0c\xed" // which earlier versions used
-	if string(pages[16:20]) == bbolt {
-		return fmt.Errorf("%w: it is a database of an earlier version", ErrFormat)
-	}
 	before, err := parseHead(pages[:headSize])
 	newer, wrong := parseHead(pages[headSize:])
 	if err = errors.Join(err, wrong); err != nil {

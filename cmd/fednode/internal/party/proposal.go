@@ -204,8 +204,8 @@ func OpenPublic(dir string) (*experiment.Experiment, error) {
 
 // statement is an encoding of the public part, setting by setting.
 type statement struct {
-	Config map[string]string `json:"config"`
-	Facts  json.RawMessage   `json:"facts"`
+	Config map[string]string          `json:"config"`
+	Facts  map[string]json.RawMessage `json:"facts"`
 }
 
 // otherIn names the settings that are others in b, in order.
@@ -220,17 +220,6 @@ func (a statement) otherIn(b statement) []string {
 	return list
 }
 
-func (a statement) otherFacts(b statement) (facts, start bool) {
-	var x, y map[string]json.RawMessage
-	if errors.Join(json.Unmarshal(a.Facts, &x), json.Unmarshal(b.Facts, &y)) != nil {
-		return true, false
-	}
-	start = !bytes.Equal(x["start"], y["start"])
-	delete(x, "start")
-	delete(y, "start")
-	return !maps.EqualFunc(x, y, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), start
-}
-
 // differences names what two encodings of what is public differ in.
 func differences(a, b []byte) string {
 	var x, y statement
@@ -238,8 +227,11 @@ func differences(a, b []byte) string {
 		return "its form"
 	}
 	list := x.otherIn(y)
-	facts, start := x.otherFacts(y)
-	if facts {
+	same := func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
+	start := !same(x.Facts["start"], y.Facts["start"])
+	delete(x.Facts, "start")
+	delete(y.Facts, "start")
+	if !maps.EqualFunc(x.Facts, y.Facts, same) {
 		list = append(list, "the items or users")
 	}
 	if start {
