@@ -46,6 +46,12 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
+// FindJSON is ReadJSON of a file that may be missing; false: it is.
+func FindJSON(path string, v any) (found bool, err error) {
+	err = ReadJSON(path, v)
+	return err == nil, only(err)
+}
+
 // Draft is the first part of Write, which may fail for lack of room. It writes the data under the
 // path's temporary name, and returns the name for Rename. After an error no file is left.
 func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err error) {
@@ -60,11 +66,14 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 }
 
 // Remove removes a file. One that is missing is no error.
-func Remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+func Remove(path string) error { return only(os.Remove(path)) }
+
+// only returns an error other than that a file is missing.
+func only(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // draft makes the file of a path's temporary name anew.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -106,7 +105,7 @@ func (a *Aggregator) excludedPath() string { return filepath.Join(a.cfg.State, e
 func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.List) *exclusions {
 	out := &exclusions{Session: session}
 	var kept exclusions
-	if err := atomicfile.ReadJSON(a.excludedPath(), &kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := atomicfile.FindJSON(a.excludedPath(), &kept); err != nil {
 		a.cfg.Log.Error().Err(err).Msg("whom the session has excluded is not known any more")
 	}
 	if kept.Session != session {

@@ -52,7 +52,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	s.starts(&log, federation)
-	relays, err := publicKeys("--relay", c.Relay)
+	relays, err := each("--relay", c.Relay, admission.ParsePublicKey)
 	if err != nil {
 		return err
 	}
@@ -108,16 +108,6 @@ func (c *aggregatorCmd) Run(ctx context.Context, s *streams) error {
 	a.Drain()
 	log.Info().Msg("stopped")
 	return nil
-}
-
-func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
-	out := make([]admission.PublicKey, len(list))
-	for i, text := range list {
-		if err := out[i].UnmarshalText([]byte(text)); err != nil {
-			return nil, cli.Misusef("%s: %w", flag, err)
-		}
-	}
-	return out, nil
 }
 
 // load reads the epochs of the federation, and whom the operator has revoked and invited. None waits for the other:

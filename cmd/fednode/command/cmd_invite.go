@@ -38,8 +38,8 @@ type inviteCmd struct {
 	List          string        `placeholder:"FILE" help:"With --hand-over: who is enrolled, as fednode enrolled writes it."`
 	Recovery      string        `name:"recovery-key" placeholder:"PUBLIC" help:"Public half of a key that can hand over a federation that is founded, if the operator's key is lost."`
 
-	Out    string `required:"" placeholder:"DIR" help:"Where invitations, tickets.json and revocations.json are kept."`
-	Format string `enum:"table,json" default:"table" help:"table or json."`
+	Out string `required:"" placeholder:"DIR" help:"Where invitations, tickets.json and revocations.json are kept."`
+	formatFlag
 }
 
 // The public files beside the invitations, which the aggregator reads.
@@ -149,7 +149,7 @@ func (c *inviteCmd) found(key admission.PrivateKey) (*admission.Federation, erro
 	if c.Name == "" || c.Clients == 0 {
 		return nil, cli.Misusef("there is no federation %s; --name and --clients found one", c.Federation)
 	}
-	recovery, err := publicKeys("--recovery-key", strings.Fields(c.Recovery))
+	recovery, err := each("--recovery-key", strings.Fields(c.Recovery), admission.ParsePublicKey)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ type invited struct {
 
 // invite writes the invitations and then tickets.json: a ticket that the aggregator knows of always has its invitation.
 func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error {
-	places, err := parsePlaces("--place", c.Place)
+	places, err := each("--place", c.Place, admission.ParsePlace)
 	if err != nil {
 		return err
 	}
@@ -201,15 +201,12 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error
 	if err := o.keep(c.Out); err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, done)
-	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "PLACE\tTICKET\tEXPIRES\tINVITATION")
-	for _, i := range done {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", i.Place, i.Serial, i.Expires.Format(time.RFC3339), i.File)
-	}
-	return t.Flush()
+	return c.print(s.out, done, func(t *tabwriter.Writer) {
+		fmt.Fprintln(t, "PLACE\tTICKET\tEXPIRES\tINVITATION")
+		for _, i := range done {
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", i.Place, i.Serial, i.Expires.Format(time.RFC3339), i.File)
+		}
+	})
 }
 
 // contact is where invited parties find the aggregator.
@@ -243,7 +240,7 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 	if len(c.Place) > 0 {
 		return cli.Misusef("--revoke and --place do not go together; invite with a second call")
 	}
-	places, err := parsePlaces("--revoke", c.Revoke)
+	places, err := each("--revoke", c.Revoke, admission.ParsePlace)
 	if err != nil {
 		return err
 	}
@@ -280,11 +277,9 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 			return err
 		}
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path})
-	}
-	_, err = fmt.Fprintf(s.out, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
-	return err
+	return c.print(s.out, map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path}, func(t *tabwriter.Writer) {
+		fmt.Fprintf(t, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
+	})
 }
 
 // handOver makes another key the operator's. The list is written first: a federation that was handed over is of no use without it.
@@ -320,16 +315,14 @@ func (o *operator) handOver(c *inviteCmd, s *streams) error {
 		return err
 	}
 	done := map[string]any{"epoch": len(list.Federation.Epochs), "operator": next.Public(), "parties": len(list.Enrolments), "file": filepath.Join(c.Out, handoverFile)}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, done)
-	}
-	_, err = fmt.Fprintf(s.out, "epoch %d  the operator is %s  %d parties  %s\n", done["epoch"], next.Public(), done["parties"], done["file"])
-	return err
+	return c.print(s.out, done, func(t *tabwriter.Writer) {
+		fmt.Fprintf(t, "epoch %d  the operator is %s  %d parties  %s\n", done["epoch"], next.Public(), done["parties"], done["file"])
+	})
 }
 
 type keygenCmd struct {
-	File   string `arg:"" help:"Where the key is kept, readable by its owner only. It is never overwritten."`
-	Format string `enum:"table,json" default:"table" help:"table or json."`
+	File string `arg:"" help:"Where the key is kept, readable by its owner only. It is never overwritten."`
+	formatFlag
 }
 
 func (c *keygenCmd) Run(s *streams) error {
@@ -344,11 +337,9 @@ func (c *keygenCmd) Run(s *streams) error {
 	if err = admission.WriteKey(c.File, key); err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, map[string]string{"public": key.Public().String(), "peer": id.String()})
-	}
-	_, err = fmt.Fprintf(s.out, "public  %s\npeer    %s\n", key.Public(), id)
-	return err
+	return c.print(s.out, map[string]string{"public": key.Public().String(), "peer": id.String()}, func(t *tabwriter.Writer) {
+		fmt.Fprintf(t, "public  %s\npeer    %s\n", key.Public(), id)
+	})
 }
 
 func invitationFile(p admission.Place) string {
@@ -369,22 +360,10 @@ func readRevocations(path string, f *admission.Federation) (*admission.Revocatio
 	})
 }
 
-func parsePlaces(flag string, texts []string) ([]admission.Place, error) {
-	var places []admission.Place
-	for _, text := range texts {
-		p, err := admission.ParsePlace(text)
-		if err != nil {
-			return nil, cli.Misusef("%s: %w", flag, err)
-		}
-		places = append(places, p)
-	}
-	return places, nil
-}
-
 // grow signs another epoch of the federation, and invites to the places that are new. The federation
 // is written before the invitations: what is invited to is always there.
 func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
-	places, err := parsePlaces("--remove", c.Remove)
+	places, err := each("--remove", c.Remove, admission.ParsePlace)
 	if err != nil {
 		return err
 	}

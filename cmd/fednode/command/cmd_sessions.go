@@ -24,8 +24,8 @@ import (
 
 // sessionsCmd is fednode sessions. It reads files alone, so the party may run meanwhile.
 type sessionsCmd struct {
-	State  string `required:"" placeholder:"DIR" help:"The state of a server or a client. Its process may be running."`
-	Format string `enum:"table,json" default:"table" help:"table or json."`
+	State string `required:"" placeholder:"DIR" help:"The state of a server or a client. Its process may be running."`
+	formatFlag
 }
 
 type sessionLine struct {
@@ -61,22 +61,19 @@ func (c *sessionsCmd) Run(s *streams) error {
 	slices.SortFunc(lines, func(a, b sessionLine) int {
 		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Session, b.Session))
 	})
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, lines)
-	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SESSION\tBEGAN\tALGORITHM\tIS\tCLIENTS\tROUNDS\tEPSILON\tMODEL")
-	for _, l := range lines {
-		epsilon, model := "none", l.Model
-		if l.Budget > 0 {
-			epsilon = fmt.Sprint(l.Budget)
+	return c.print(s.out, lines, func(t *tabwriter.Writer) {
+		fmt.Fprintln(t, "SESSION\tBEGAN\tALGORITHM\tIS\tCLIENTS\tROUNDS\tEPSILON\tMODEL")
+		for _, l := range lines {
+			epsilon, model := "none", l.Model
+			if l.Budget > 0 {
+				epsilon = fmt.Sprint(l.Budget)
+			}
+			if l.Current {
+				model += " (current)"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Session, l.Began.UTC().Format("2006-01-02 15:04"), l.Algorithm, l.Is, l.Clients, l.Rounds, epsilon, model)
 		}
-		if l.Current {
-			model += " (current)"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Session, l.Began.UTC().Format("2006-01-02 15:04"), l.Algorithm, l.Is, l.Clients, l.Rounds, epsilon, model)
-	}
-	return t.Flush()
+	})
 }
 
 // sessionsOfServer reads the present session, and the folders of those before it.
@@ -124,7 +121,8 @@ func serverSession(state, dir string) (*sessionLine, error) {
 		}
 	}
 	model := party.ModelFolderOf(state, l.Session)
-	summed, err := readSummary(model)
+	var summed summary
+	released, err := atomicfile.FindJSON(filepath.Join(model, party.SummaryFile), &summed)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +136,7 @@ func serverSession(state, dir string) (*sessionLine, error) {
 		return nil, err
 	case ended == l.Session && gone:
 		l.Is = "abandoned"
-	case summed != nil:
+	case released:
 		l.Is, l.Model, l.Rounds = "ended", model, summed.Rounds
 		to, failed := os.Readlink(filepath.Join(state, party.CurrentLink))
 		l.Current = failed == nil && filepath.Join(state, to) == model
@@ -146,16 +144,6 @@ func serverSession(state, dir string) (*sessionLine, error) {
 		l.Is = "ended without a model here"
 	}
 	return l, nil
-}
-
-// readSummary reads the summary beside a model; nil: there is none.
-func readSummary(model string) (*summary, error) {
-	s := new(summary)
-	err := atomicfile.ReadJSON(filepath.Join(model, party.SummaryFile), s)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return s, err
 }
 
 // sessionsOfClient reads what the owner consented to, and which of it is finished.

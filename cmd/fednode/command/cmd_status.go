@@ -37,7 +37,7 @@ type statusCmd struct {
 	MaxEpsilon *float64 `placeholder:"E" help:"With --state: the owner's limit, of which the rest is left. Default: the --max-epsilon of the client's last session."`
 	Ready      bool     `help:"Exit with 1 unless the process is ready, and say what is missing: for HEALTHCHECK and scripts."`
 	Missing    bool     `help:"Of an aggregator: print the enrolled clients that are not connected, one a line."`
-	Format     string   `enum:"table,json" default:"table" help:"table or json."`
+	formatFlag
 }
 
 func (c *statusCmd) Run(ctx context.Context, s *streams) error {
@@ -70,29 +70,27 @@ func (c *statusCmd) Run(ctx context.Context, s *streams) error {
 		_, err = io.WriteString(s.out, strings.Join(append(status.Missing, ""), "\n"))
 		return err
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, status)
-	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\nround\t%d\nconnected\t%d\n",
-		status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Round, status.Connected)
-	if status.Trouble != "" {
-		fmt.Fprintf(t, "missing\t%s\n", status.Trouble)
-	}
-	if status.Places > 0 {
-		fmt.Fprintf(t, "enrolled\t%d of %d\naway\t%d\n", status.Enrolled, status.Places, status.Away)
-	}
-	if e := status.Last; e != nil {
-		fmt.Fprintf(t, "last event\t%s of the %s in round %d, %s", e.Kind, e.Party, e.Round, e.At.Format(time.RFC3339))
-		if e.Error != "" {
-			fmt.Fprintf(t, ": %s", e.Error)
+	return c.print(s.out, status, func(t *tabwriter.Writer) {
+		fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\nround\t%d\nconnected\t%d\n",
+			status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Round, status.Connected)
+		if status.Trouble != "" {
+			fmt.Fprintf(t, "missing\t%s\n", status.Trouble)
 		}
-		fmt.Fprintln(t)
-	}
-	if err = t.Flush(); err != nil {
-		return err
-	}
-	return printAccounts(s.out, status.Accounts...)
+		if status.Places > 0 {
+			fmt.Fprintf(t, "enrolled\t%d of %d\naway\t%d\n", status.Enrolled, status.Places, status.Away)
+		}
+		if e := status.Last; e != nil {
+			fmt.Fprintf(t, "last event\t%s of the %s in round %d, %s", e.Kind, e.Party, e.Round, e.At.Format(time.RFC3339))
+			if e.Error != "" {
+				fmt.Fprintf(t, ": %s", e.Error)
+			}
+			fmt.Fprintln(t)
+		}
+		_ = t.Flush() // the last one returns its error
+		for i := range status.Accounts {
+			describeAccount(t, &status.Accounts[i])
+		}
+	})
 }
 
 func (c *statusCmd) owner(s *streams) error {
@@ -106,10 +104,7 @@ func (c *statusCmd) owner(s *streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, account)
-	}
-	return printAccounts(s.out, *account)
+	return c.print(s.out, account, func(t *tabwriter.Writer) { describeAccount(t, account) })
 }
 
 // readOwner reads a client's state. No process may be running on it.
@@ -171,19 +166,7 @@ func (r *runningAccount) account() (*store.Account, error) {
 	return r.known, nil
 }
 
-func printAccounts(w io.Writer, list ...store.Account) error {
-	var b strings.Builder
-	for i := range list {
-		describeAccount(&b, &list[i])
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(t, b.String()); err != nil {
-		return err
-	}
-	return t.Flush()
-}
-
-func describeAccount(b *strings.Builder, a *store.Account) {
+func describeAccount(b io.Writer, a *store.Account) {
 	fmt.Fprintf(b, "place\t%s\n", a.Place)
 	for _, s := range a.Sessions {
 		fmt.Fprintf(b, "session\t%s, %s, since %s\n", s.Session, s.Algorithm, s.At.Format("2006-01-02 15:04"))
@@ -268,7 +251,7 @@ type checkCmd struct {
 	State      string `required:"" placeholder:"DIR" help:"The state of an aggregator, a server or a client; of several clients of one process the folder of them all."`
 	Federation string `placeholder:"FILE" help:"Of an aggregator: the federation, as the operator wrote it last."`
 	Network    bool   `help:"Dial the aggregator, too: does its name lead anywhere, does it answer, does it know the party, does it speak this version? The party does not register."`
-	Format     string `enum:"table,json" default:"table" help:"table or json."`
+	formatFlag
 }
 
 // Run reads a state and says what is in order and what is not.

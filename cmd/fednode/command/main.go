@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -133,6 +134,32 @@ func full(err error) error {
 	return err
 }
 
+type formatFlag struct {
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// print writes a value as JSON, or what table writes, with columns between its tabs.
+func (f formatFlag) print(w io.Writer, v any, table func(*tabwriter.Writer)) error {
+	if f.Format == "json" {
+		return cli.PrintJSON(w, v)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table(t)
+	return t.Flush()
+}
+
+// each reads the texts of a flag that may be repeated.
+func each[T any](flag string, texts []string, parse func(string) (T, error)) ([]T, error) {
+	list := make([]T, len(texts))
+	for i, text := range texts {
+		var err error
+		if list[i], err = parse(text); err != nil {
+			return nil, cli.Misusef("%s: %w", flag, err)
+		}
+	}
+	return list, nil
+}
+
 func misused(what string, err error) error {
 	if err == nil {
 		return nil
@@ -187,12 +214,8 @@ func listenAt(said []string) ([]string, error) {
 	if len(said) == 0 {
 		return hub.Listen, nil
 	}
-	for _, text := range said {
-		if _, err := peer.ParseAddress(text); err != nil {
-			return nil, cli.Misusef("--listen: %w", err)
-		}
-	}
-	return said, nil
+	_, err := each("--listen", said, peer.ParseAddress)
+	return said, err
 }
 
 type probeFlag struct {

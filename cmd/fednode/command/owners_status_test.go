@@ -59,7 +59,7 @@ func TestRunningAccount(t *testing.T) {
 		t.Error("it is reckoned up again without need")
 	}
 	var text strings.Builder
-	if err = printAccounts(&text, *a); err != nil || !strings.Contains(text.String(), "spent") || !strings.Contains(text.String(), "epsilon 4.38 in 1 of 4 rounds") {
-		t.Errorf("%v\n%s", err, &text)
+	if describeAccount(&text, a); !strings.Contains(text.String(), "spent") || !strings.Contains(text.String(), "epsilon 4.38 in 1 of 4 rounds") {
+		t.Errorf("%s", &text)
 	}
 }

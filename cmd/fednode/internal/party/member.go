@@ -342,12 +342,10 @@ const AlignmentFormat = "fedsim-alignment-v1"
 func ReadAlignment(dir string) (*Alignment, align.Attempt, error) {
 	path := filepath.Join(dir, AlignmentFile)
 	a := new(Alignment)
-	if err := atomicfile.ReadJSON(path, a); errors.Is(err, fs.ErrNotExist) {
-		return nil, align.Attempt{}, nil
-	} else if err != nil {
-		return nil, align.Attempt{}, err
-	}
 	var attempt align.Attempt
+	if found, err := atomicfile.FindJSON(path, a); err != nil || !found {
+		return nil, attempt, err
+	}
 	b, err := hex.DecodeString(a.Attempt)
 	if err != nil || len(b) != len(attempt) || a.Format != AlignmentFormat || a.Users < 1 {
 		return nil, attempt, fmt.Errorf("%s is not an alignment that this version has left; align again with --again", path)

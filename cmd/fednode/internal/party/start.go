@@ -207,9 +207,7 @@ type OfSession struct {
 // SessionIn reads the session that a file names; "" where there is no such file.
 func SessionIn(path string) (string, error) {
 	var of OfSession
-	if err := atomicfile.ReadJSON(path, &of); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	} else if err != nil {
+	if found, err := atomicfile.FindJSON(path, &of); err != nil || !found {
 		return "", err
 	}
 	if b, bad := hex.DecodeString(of.Session); bad != nil || len(b) != len(protocol.SessionID{}) { // it becomes a folder's name
@@ -255,10 +253,7 @@ func WasAbandoned(dir string) (bool, error) {
 	var of struct {
 		Abandoned bool `json:"abandoned"`
 	}
-	err := atomicfile.ReadJSON(filepath.Join(dir, EndedFile), &of)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	_, err := atomicfile.FindJSON(filepath.Join(dir, EndedFile), &of)
 	return of.Abandoned, err
 }
 
