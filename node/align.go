@@ -6,9 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/entropy"
@@ -22,17 +20,11 @@ import (
 
 // AlignConfig configures a member of an alignment.
 type AlignConfig struct {
-	Identity   admission.PrivateKey
-	Membership *admission.Membership
-	Registry   *admission.Registry // the member's own
-	Entropy    entropy.Source
-	Log        zerolog.Logger
-	Workers    protocol.Workers
+	Member
+	Entropy entropy.Source
 	// Kept is the attempt whose result an earlier start kept; zero: none. This member does not know
 	// yet whether all others have kept it, too.
 	Kept align.Attempt
-	// over replaces the transports of the host; none: TCP and QUIC.
-	over []libp2p.Option
 }
 
 func (c *AlignConfig) role() align.Config {

@@ -66,8 +66,8 @@ func (x *alignment) places() []admission.Place {
 // member runs the holder of a place to its end.
 func (x *alignment) member(ctx context.Context, p admission.Place) error {
 	x.mu.Lock()
-	cfg := node.AlignConfig{Identity: x.identity(p), Membership: x.join[p], Registry: x.regs[p], Entropy: entropy.System(),
-		Log: x.log.With().Stringer("place", p).Logger().Hook(x), Workers: 1}
+	cfg := node.AlignConfig{Entropy: entropy.System(), Member: node.Member{Identity: x.identity(p), Membership: x.join[p], Registry: x.regs[p],
+		Log: x.log.With().Stringer("place", p).Logger().Hook(x), Workers: 1}}
 	earlier := x.ended
 	if p == admission.ServerPlace && x.union != nil {
 		cfg.Kept = x.union.Attempt

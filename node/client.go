@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
@@ -26,26 +24,15 @@ import (
 
 // ClientConfig configures a client.
 type ClientConfig struct {
-	Identity   admission.PrivateKey
-	Membership *admission.Membership
-	Registry   *admission.Registry
+	Member
 	// Relays are dialled in place of the aggregator, one at a time: the first by the client's number,
 	// and after a connection has broken the next. None: the aggregator itself.
-	Relays []admission.Contact
-	Ledger *store.Ledger
-	// Receipts are of the sessions that the client has finished: shown one of them, it waits
-	// for the next. The receipt of a session that has ended is added. nil: none is kept.
-	Receipts *store.Receipts
-	// State is a folder. State that the party trains for itself is kept in a subfolder
-	// for each session, made when it is needed.
-	State   string
+	Relays  []admission.Contact
+	Ledger  *store.Ledger
 	Entropy entropy.Source
 	// Open reads the public part of an experiment, and derives from it everything that
 	// the client must not take on trust.
-	Open     func(experiment []byte) (*Job, error)
-	Log      zerolog.Logger
-	Workers  protocol.Workers
-	Observer session.Observer // nil: none
+	Open func(experiment []byte) (*Job, error)
 	// Declined is told why the client declines the session that there is, and of nil when it takes part
 	// in one. nil: the log alone tells.
 	Declined func(why error)
@@ -59,8 +46,6 @@ type ClientConfig struct {
 	Costs *dp.Cache
 	// Pacing likewise: how long training takes on this device.
 	Pacing *Pacing
-	// over replaces the transports of the host; none: TCP and QUIC.
-	over []libp2p.Option
 }
 
 // Job holds a client's work in a session, as the experiment determines it.
@@ -95,41 +80,23 @@ type Job struct {
 
 // Client is a client's process, or one of several clients in a process.
 type Client struct {
+	process
 	cfg    ClientConfig
-	conn   *peer.Conn
-	life   [16]byte
-	met    session.Met
 	now    func() time.Time // the machine's clock
 	clocks clocks           // at the latest registration
 	part   *participation   // the session that it takes part in; nil before the first
-	paid   session.Paid     // a round
-	failed chan error
 }
 
 // NewClient makes a client. It dials when it runs.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	if cfg.Membership.Enrolment.Ticket.Place.Role != protocol.Client {
-		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
-	}
-	cfg.Observer = session.Observing(cfg.Observer)
-	cfg.Receipts = cmp.Or(cfg.Receipts, new(store.Receipts))
 	cfg.Noise = cmp.Or(cfg.Noise, new(client.Samplers))
 	cfg.Costs = cmp.Or(cfg.Costs, new(dp.Cache))
 	cfg.Pacing = cmp.Or(cfg.Pacing, new(Pacing))
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
-	c := &Client{cfg: cfg, now: time.Now, failed: make(chan error, 1)}
-	var err error
-	if c.life, err = session.NewLife(); err != nil {
+	c := &Client{cfg: cfg, now: time.Now}
+	if err := c.is(&c.cfg.Member, protocol.Client, cfg.Relays...); err != nil {
 		return nil, err
 	}
-	contacts := cfg.Relays
-	if len(contacts) == 0 {
-		contacts = []admission.Contact{cfg.Membership.Contact}
-	}
-	if c.conn, err = peer.NewConn(cfg.Identity, contacts, peer.ProtocolID, cfg.Log, cfg.over...); err != nil {
-		return nil, err
-	}
-	c.conn.Waits = cfg.Observer.Waits
 	c.conn.StartAt(int(c.party().Client))
 	return c, nil
 }
@@ -186,15 +153,6 @@ func (c *Client) finish() error {
 		return fmt.Errorf("node: %w", protocol.ErrNothingReleased)
 	}
 	return nil
-}
-
-// Revoke applies the operator's newest revocations, which the aggregator could withhold.
-// If a party of the client's session is revoked, the client leaves that session until the
-// aggregator's list is without that party; if the client itself is revoked, Run ends with
-// admission.ErrRevoked. Older revocations than are known are refused, see
-// admission.Registry.
-func (c *Client) Revoke(v *admission.Revocations) error {
-	return revoke(c.conn, &c.cfg.Log, c.cfg.Membership, c.cfg.Registry, v, c.failed)
 }
 
 // serve registers, checks the session, and carries messages. ctx belongs to the client, stream to

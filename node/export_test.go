@@ -20,14 +20,8 @@ func (c *Client) Skew(by time.Duration) { c.now = skewed(by) }
 // Skew has the server's clock be wrong, before it runs.
 func (s *Server) Skew(by time.Duration) { s.driver.Now = skewed(by) }
 
-// Over has the client's host use other transports.
-func (c *ClientConfig) Over(o ...libp2p.Option) { c.over = o }
-
-// Over has the server's host use other transports.
-func (c *ServerConfig) Over(o ...libp2p.Option) { c.over = o }
-
 // Over has the member's host use other transports.
-func (c *AlignConfig) Over(o ...libp2p.Option) { c.over = o }
+func (m *Member) Over(o ...libp2p.Option) { m.over = o }
 
 // Account is the account of a job, with a cache of its own.
 func (j *Job) Account(durable *store.Ledger, now time.Time) error {

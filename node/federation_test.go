@@ -362,9 +362,9 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 		f.t.Fatal(err)
 	}
 	registry := f.shares.registry(f)
-	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
-		Ledger: ledger, Receipts: receipts, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
-		Relays: f.relays, Observer: f.shares.observer(), Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
+	config := node.ClientConfig{Member: node.Member{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
+		Receipts: receipts, State: filepath.Join(f.dir, fmt.Sprint(id)), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1, Observer: f.shares.observer()},
+		Ledger: ledger, Entropy: f.source(id), Relays: f.relays, Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	if f.declined != nil {
 		config.Declined = func(why error) { f.declined(id, why) }
 	}
@@ -472,8 +472,8 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
-		State: f.states(), Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
+	config := node.ServerConfig{Member: node.Member{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
+		State: f.states(), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}, Gather: f.gather, Terms: terms(e)}
 	config.MayDecline, config.Knows = f.mayDecline, f.knows
 	config.Over(f.network.option()...)
 	if o := f.also[protocol.Server]; o != nil {

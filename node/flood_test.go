@@ -236,8 +236,8 @@ func TestRegistrationIsTheAggregatorsWord(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen, failed := &presence{first: make(chan struct{})}, make(failures, 2)
-		client, err := node.NewClient(node.ClientConfig{Identity: f.identity(place), Membership: m, Registry: f.openRegistry(), Ledger: ledger,
-			Entropy: f.source(c.id), Log: zerolog.New(failed), Workers: 1, Observer: seen,
+		client, err := node.NewClient(node.ClientConfig{Member: node.Member{Identity: f.identity(place), Membership: m, Registry: f.openRegistry(),
+			Log: zerolog.New(failed), Workers: 1, Observer: seen}, Ledger: ledger, Entropy: f.source(c.id),
 			Open: func(text []byte) (*node.Job, error) { return f.job(c.id, text) }})
 		if err != nil {
 			t.Fatal(err)

@@ -56,8 +56,8 @@ func TestGrowth(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				c, err := node.NewClient(node.ClientConfig{Identity: f.key(place.String()), Membership: m, Registry: f.openRegistry(), Ledger: ledger,
-					State: t.TempDir(), Entropy: f.source(protocol.ClientID(id)), Log: f.log, Observer: growing{here: here, slots: slots},
+				c, err := node.NewClient(node.ClientConfig{Member: node.Member{Identity: f.key(place.String()), Membership: m, Registry: f.openRegistry(),
+					State: t.TempDir(), Log: f.log, Observer: growing{here: here, slots: slots}}, Ledger: ledger, Entropy: f.source(protocol.ClientID(id)),
 					Open: func([]byte) (*node.Job, error) { return nil, errors.New("it only registers") }})
 				if err != nil {
 					t.Error(err)

@@ -430,8 +430,9 @@ func TestOneIdentityTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twin, err := node.NewClient(node.ClientConfig{Identity: x.identity(admission.ClientPlace(victim)), Membership: x.memberships[admission.ClientPlace(victim)],
-		Registry: x.openRegistry(), Ledger: ledger, State: t.TempDir(), Entropy: entropy.System(), Log: x.log, Workers: 1,
+	twin, err := node.NewClient(node.ClientConfig{Member: node.Member{Identity: x.identity(admission.ClientPlace(victim)),
+		Membership: x.memberships[admission.ClientPlace(victim)], Registry: x.openRegistry(), State: t.TempDir(), Log: x.log, Workers: 1},
+		Ledger: ledger, Entropy: entropy.System(),
 		Open: func(text []byte) (*node.Job, error) { return x.job(victim, text) }})
 	if err != nil {
 		t.Fatal(err)

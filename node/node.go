@@ -67,6 +67,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,6 +83,53 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
+
+// Member is a party's place in its federation, and how its process runs.
+type Member struct {
+	Identity   admission.PrivateKey
+	Membership *admission.Membership
+	Registry   *admission.Registry // its own
+	// Receipts are of the sessions that the party has finished, to which it adds the receipt of one that has ended. A client
+	// that is shown one of them waits for the next. nil: none is kept.
+	Receipts *store.Receipts
+	// State is a folder: of the server's checkpoints, or with a subfolder, made when it is needed, for what a client trains
+	// for itself in each session.
+	State    string
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer session.Observer // nil: none
+	// over replaces the transports of the host; none: TCP and QUIC.
+	over []libp2p.Option
+}
+
+// process is a client's or the server's.
+type process struct {
+	own    *Member
+	conn   *peer.Conn
+	life   [16]byte
+	met    session.Met
+	paid   session.Paid // a round
+	failed chan error
+}
+
+// is makes the process of a member with a role. It dials relays in place of the aggregator, if there are any.
+func (p *process) is(own *Member, role protocol.Role, relays ...admission.Contact) (err error) {
+	if place := own.Membership.Enrolment.Ticket.Place; place.Role != role {
+		return fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, place)
+	}
+	own.Observer, own.Receipts = session.Observing(own.Observer), cmp.Or(own.Receipts, new(store.Receipts))
+	p.own, p.failed = own, make(chan error, 1)
+	if p.life, err = session.NewLife(); err != nil {
+		return err
+	}
+	if len(relays) == 0 {
+		relays = []admission.Contact{own.Membership.Contact}
+	}
+	if p.conn, err = peer.NewConn(own.Identity, relays, peer.ProtocolID, own.Log, own.over...); err == nil {
+		p.conn.Waits = own.Observer.Waits
+	}
+	return err
+}
 
 // Enrol redeems an invitation for an identity with the aggregator that it names, over a connection on which the party is known by the
 // ticket's key. It dials until the aggregator answers or the context ends. A refusal wraps ErrRefused. Doing it again with the same
@@ -176,21 +224,23 @@ func warnApart(log *zerolog.Logger, o session.Observer, now, other time.Time) {
 	}
 }
 
-// revoke applies the operator's newest revocations, which the aggregator could withhold. If they are new, this peer registers again: it
-// does not accept a list with that party, and so takes no part in a sum with it. A peer that is itself revoked fails with
-// admission.ErrRevoked.
-func revoke(c *peer.Conn, log *zerolog.Logger, own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
+// Revoke applies the operator's newest revocations, which the aggregator could withhold. If they are new, this peer registers again: it
+// does not accept a list with that party, and so takes no part in a sum with it. A client leaves the session until the aggregator's list
+// is without that party, and the server signs it again then. Run of a peer that is itself revoked ends with admission.ErrRevoked. Older
+// revocations than are known are refused, see admission.Registry.
+func (p *process) Revoke(v *admission.Revocations) error {
+	r := p.own.Registry
 	known := r.Revocations()
 	out, err := r.Revoke(v)
 	for i := range out {
-		log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
+		p.own.Log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
 	}
 	now := r.Revocations()
-	if gone := now.Check(&own.Enrolment); gone != nil {
-		fail(failed, fmt.Errorf("this party itself: %w", gone))
+	if gone := now.Check(&p.own.Membership.Enrolment); gone != nil {
+		fail(p.failed, fmt.Errorf("this party itself: %w", gone))
 	}
 	if known.Follows(now) != nil { // a client does not know who is out, since it has a part of the list
-		c.Cut()
+		p.conn.Cut()
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -11,9 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
@@ -26,9 +23,7 @@ import (
 
 // ServerConfig configures a server.
 type ServerConfig struct {
-	Identity   admission.PrivateKey
-	Membership *admission.Membership
-	Registry   *admission.Registry
+	Member
 	// Terms are the terms of the session that is begun or resumed.
 	Terms *session.Terms
 	// Experiment is the public part of the experiment. Clients derive the terms from it themselves.
@@ -36,9 +31,6 @@ type ServerConfig struct {
 	// Hash stands for Experiment in checkpoints.
 	Hash     protocol.Hash
 	Strategy server.Durable // before its first round
-	State    string         // folder of the checkpoints
-	// Receipts are of the sessions that the server has ended. nil: none is kept.
-	Receipts *store.Receipts
 	// Gather is the time that the server waits for all clients before it begins with the number
 	// that a round requires.
 	Gather time.Duration
@@ -46,12 +38,7 @@ type ServerConfig struct {
 	// many as rounds can do without.
 	MayDecline *int
 	// Knows reports whether the state has a session, in hex, beside the present one. nil: it has every session.
-	Knows    func(session string) (bool, error)
-	Log      zerolog.Logger
-	Workers  protocol.Workers
-	Observer session.Observer // nil: none
-	// over replaces the transports of the host; none: TCP and QUIC.
-	over []libp2p.Option
+	Knows func(session string) (bool, error)
 }
 
 // Outcome is the result of a session.
@@ -62,9 +49,8 @@ type Outcome struct {
 
 // Server is the server's process.
 type Server struct {
+	process
 	cfg       ServerConfig
-	conn      *peer.Conn
-	life      [16]byte
 	role      *server.Server
 	driver    *session.Driver
 	queue     *peer.Queue
@@ -80,25 +66,17 @@ type Server struct {
 	finished bool
 	summed   bool            // a round has released something
 	final    *protocol.Final // from the end on
-	paid     session.Paid    // a round
 	draining atomic.Bool     // no round is opened any more
 	ended    chan struct{}
-	failed   chan error
-	met      session.Met
 }
 
 // NewServer makes a server, at the start of a session or at the checkpoint of it, if
 // there is one.
 func NewServer(cfg ServerConfig) (*Server, error) {
-	if cfg.Membership.Enrolment.Ticket.Place != admission.ServerPlace {
-		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
-	}
-	cfg.Observer = session.Observing(cfg.Observer)
-	cfg.Receipts = cmp.Or(cfg.Receipts, new(store.Receipts))
-	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize), ended: make(chan struct{})}
 	s.queue.Keeps = true
-	var err error
-	if s.life, err = session.NewLife(); err != nil {
+	err := s.is(&s.cfg.Member, protocol.Server)
+	if err != nil {
 		return nil, err
 	}
 	if s.role, err = s.resume(); err != nil {
@@ -109,11 +87,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		Role: s.role, Inputs: make(chan protocol.Input), Runner: cfg.Workers, Now: time.Now,
 		Persist: s.persist, Send: s.send, Events: s.log,
 	}
-	if s.conn, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Membership.Contact}, peer.ProtocolID, cfg.Log, cfg.over...); err != nil {
-		return nil, err
-	}
-	s.conn.Waits = cfg.Observer.Waits
-	cfg.Observer.Session(cfg.Terms.Session)
+	s.cfg.Observer.Session(cfg.Terms.Session)
 	return s, nil
 }
 
@@ -200,14 +174,6 @@ func (s *Server) RunAndDrain(ctx context.Context) (*Outcome, error) {
 	})
 	defer stop()
 	return s.Run(longer)
-}
-
-// Revoke applies the operator's newest revocations, which the aggregator could withhold.
-// If they revoke a party, the server signs the session again once the aggregator's list
-// is without it; if the server itself is revoked, Run ends with admission.ErrRevoked.
-// Older revocations than are known are refused, see admission.Registry.
-func (s *Server) Revoke(v *admission.Revocations) error {
-	return revoke(s.conn, &s.cfg.Log, s.cfg.Membership, s.cfg.Registry, v, s.failed)
 }
 
 // serve registers, publishes the session when clients have gathered, and carries

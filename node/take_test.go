@@ -90,8 +90,9 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	must(err)
 	id, err := peer.IDOf(d.server.Public().Ed25519()) // any will do, since it is not dialled
 	must(err)
-	c, err := NewClient(ClientConfig{Identity: own, Registry: registry, Ledger: ledger, Entropy: simulated.New(1, "client"), Log: zerolog.Nop(), Workers: 1,
-		Membership: &admission.Membership{Federation: *d.federation, Enrolment: *e, Contact: admission.Contact{Peer: id.String()}},
+	c, err := NewClient(ClientConfig{Member: Member{Identity: own, Registry: registry, Log: zerolog.Nop(), Workers: 1,
+		Membership: &admission.Membership{Federation: *d.federation, Enrolment: *e, Contact: admission.Contact{Peer: id.String()}}},
+		Ledger: ledger, Entropy: simulated.New(1, "client"),
 		Open: func([]byte) (*Job, error) {
 			return &Job{Terms: &d.terms, Train: func(context.Context) (client.Trainer, error) { return unasked{}, nil }}, nil
 		}})

@@ -211,9 +211,9 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 // before the client came, and without a round of the client.
 func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member, observer session.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
 	here := log.With().Stringer("place", m.Membership.Enrolment.Ticket.Place).Logger()
-	c, err := node.NewClient(node.ClientConfig{
-		Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, Ledger: m.Ledger, Receipts: m.Receipts, State: at.state, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
+	m.Workers, m.Observer = workers, observer
+	c, err := node.NewClient(node.ClientConfig{Member: m.Member, Ledger: m.Ledger, Entropy: entropy.System(),
+		Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
 		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, m.Ledger, &here) },
 	})
 	if err != nil {

@@ -63,8 +63,8 @@ func (c *alignCmd) Run(ctx context.Context, s *streams) error {
 		have, attempt = nil, align.Attempt{} // of no use any more
 	}
 	if have == nil || !have.Ended {
-		cfg := node.AlignConfig{Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, Entropy: entropy.System(),
-			Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Kept: attempt}
+		m.Workers = protocol.Workers(runtime.GOMAXPROCS(0))
+		cfg := node.AlignConfig{Member: m.Member, Entropy: entropy.System(), Kept: attempt}
 		if have, err = c.align(ctx, cfg, have, ids); err != nil {
 			return err
 		}

@@ -109,8 +109,8 @@ func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	n := node.ServerConfig{Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, State: c.State, Receipts: m.Receipts,
-		Gather: seconds(algorithm.Gather.Value(settings)), Terms: terms(e), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
+	m.Workers, m.Observer = protocol.Workers(runtime.GOMAXPROCS(0)), monitor
+	n := node.ServerConfig{Member: m.Member, Gather: seconds(algorithm.Gather.Value(settings)), Terms: terms(e)}
 	if n.Strategy, err = e.Strategy(); err != nil {
 		return err
 	}
@@ -120,7 +120,6 @@ func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	if n.Hash, err = public.Hash(); err != nil {
 		return err
 	}
-	n.Observer = monitor
 	n.Knows = func(session string) (bool, error) { return party.Knows(c.State, session) }
 	if c.MayDecline != nil {
 		may := int(math.Floor(*c.MayDecline*float64(e.Cohort.All()) + 1e-9)) // 0.29 of 100 is 29

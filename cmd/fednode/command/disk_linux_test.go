@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	openedtest "github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/testutil"
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/results"
@@ -156,7 +157,7 @@ func TestRoomIsAskedBeforeTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve := func(state, out string) error {
-		_, _, failed := (&serverCmd{State: state, Out: out}).experiment(settings, f, nil, &party.Member{Registry: registry}, &log)
+		_, _, failed := (&serverCmd{State: state, Out: out}).experiment(settings, f, nil, &party.Member{Member: node.Member{Registry: registry}}, &log)
 		return failed
 	}
 	e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))

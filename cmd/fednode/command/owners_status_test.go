@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -28,7 +29,7 @@ func TestRunningAccount(t *testing.T) {
 	}
 	defer ledger.Close() //nolint:errcheck // of a test
 	ledger.Protect(dp.Protection{Unit: dp.User, Relation: dp.ZeroOut})
-	running := &runningAccount{state: state, most: 10, member: &party.Member{Ledger: ledger, Membership: new(admission.Membership)}}
+	running := &runningAccount{state: state, most: 10, member: &party.Member{Ledger: ledger, Member: node.Member{Membership: new(admission.Membership)}}}
 	account := func() *store.Account {
 		t.Helper()
 		a, failed := running.account()

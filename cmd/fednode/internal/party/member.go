@@ -42,12 +42,9 @@ const (
 
 // Member is a party's place in its federation, as its state has it.
 type Member struct {
-	Identity   admission.PrivateKey
-	Membership *admission.Membership
-	Registry   *admission.Registry
-	Ledger     *store.Ledger // of a client
-	Receipts   *store.Receipts
-	files      []io.Closer
+	node.Member
+	Ledger *store.Ledger // of a client
+	files  []io.Closer
 }
 
 // Of returns the federation and the place of a party, by its state or, before the party has enrolled, by its invitation. It uses neither.
@@ -78,7 +75,7 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved
 	if err := completeHandOver(dir); err != nil {
 		return nil, err
 	}
-	m := new(Member)
+	m := &Member{Member: node.Member{State: dir, Log: *log}}
 	var err error
 	m.Membership, err = admission.ReadFile(filepath.Join(dir, MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
