@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/ops"
@@ -103,11 +104,9 @@ func (d *clientHost) declines(state string, why error) {
 func (d *clientHost) Check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
-	for _, state := range slices.Sorted(maps.Keys(d.declined)) {
-		errs = append(errs, fmt.Errorf("%s declines the session: %w", state, d.declined[state]))
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(slices.Sorted(maps.Keys(d.declined)), func(state string) error {
+		return fmt.Errorf("%s declines the session: %w", state, d.declined[state])
+	})...)
 }
 
 // ratings opens the data at hand and reads the lists of ids again, once for a session.

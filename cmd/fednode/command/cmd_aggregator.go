@@ -101,14 +101,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s *streams) error {
 	}
 	monitor.Waits("")
 	log.Info().Str("next", "fednode server and fednode client, each with its invitation").Msg("ready for parties")
-	onHangup(ctx, func() {
-		failed := c.load(a, federation)
-		if monitor.Reloaded(failed == nil); failed != nil {
-			log.Error().Err(failed).Msg("a file that cannot be read changes nothing")
-			return
-		}
-		log.Info().Msg("federation, tickets and revocations read again")
-	})
+	onHangup(ctx, monitor, &log, "federation, tickets and revocations read again", func() error { return c.load(a, federation) })
 	a.Drain()
 	log.Info().Msg("stopped")
 	return nil
@@ -350,14 +343,7 @@ func (p *parties) follow(ctx context.Context, monitor *ops.Monitor, log *zerolog
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		onHangup(ctx, func() {
-			err := p.again()
-			if monitor.Reloaded(err == nil); err != nil {
-				log.Error().Err(err).Msg("a file that cannot be read changes nothing")
-				return
-			}
-			log.Info().Msg("revocations read again")
-		})
+		onHangup(ctx, monitor, log, "revocations read again", p.again)
 	}()
 	return func() { cancel(); <-done }
 }

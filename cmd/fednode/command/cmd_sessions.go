@@ -215,10 +215,8 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 
 // misnamed makes a wrong call of what is not there, or cannot be told.
 func misnamed(err error) error {
-	for _, is := range []error{recommend.ErrNotThere, recommend.ErrAmbiguous, recommend.ErrNotOwn} {
-		if errors.Is(err, is) {
-			return cli.Misusef("%w", err)
-		}
+	if errors.Is(err, recommend.ErrNotThere) || errors.Is(err, recommend.ErrAmbiguous) || errors.Is(err, recommend.ErrNotOwn) {
+		return cli.Misusef("%w", err)
 	}
 	return err
 }

@@ -299,8 +299,8 @@ func aggregatorAt(addresses []string) (*admission.Contact, error) {
 	return &contacts[0], nil
 }
 
-// onHangup calls a function for each SIGHUP, until the context ends.
-func onHangup(ctx context.Context, do func()) {
+// onHangup reads the operator's files again for each SIGHUP, until the context ends, and says so.
+func onHangup(ctx context.Context, monitor *ops.Monitor, log *zerolog.Logger, done string, read func() error) {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
@@ -309,7 +309,12 @@ func onHangup(ctx context.Context, do func()) {
 		case <-ctx.Done():
 			return
 		case <-again:
-			do()
+			err := read()
+			if monitor.Reloaded(err == nil); err != nil {
+				log.Error().Err(err).Msg("a file that cannot be read changes nothing")
+			} else {
+				log.Info().Msg(done)
+			}
 		}
 	}
 }

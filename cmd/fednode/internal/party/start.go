@@ -201,7 +201,8 @@ var CheckpointFiles = []string{"checkpoint", "checkpoint.previous"}
 
 // OfSession is the common part of all files that name a session.
 type OfSession struct {
-	Session string `json:"session"` // in hex
+	Session   string `json:"session"`             // in hex
+	Abandoned bool   `json:"abandoned,omitempty"` // it ended without a model
 }
 
 // SessionIn reads the session that a file names; "" where there is no such file.
@@ -250,9 +251,7 @@ func Abandon(dir, session string) error {
 
 // WasAbandoned reports whether the session of a state ended before its last round.
 func WasAbandoned(dir string) (bool, error) {
-	var of struct {
-		Abandoned bool `json:"abandoned"`
-	}
+	var of OfSession
 	_, err := atomicfile.FindJSON(filepath.Join(dir, EndedFile), &of)
 	return of.Abandoned, err
 }
