@@ -104,14 +104,13 @@ func (t *pacedTrainer) inTime(p *protocol.Plan, src entropy.Source, run protocol
 	if limit == 0 { // no made-up record could be timed
 		return t.Trainer.Contribute(p, src, run)
 	}
-	over := time.NewTimer(limit)
-	defer over.Stop()
+	over := time.After(limit)
 	late := fmt.Errorf("round %d: the program did not answer within %v of the announcement, so zeros and noise are sent in place of its vector: when a client answers must not depend on its ratings", p.Round, limit)
 	if t.late != nil {
 		select {
 		case <-t.late:
 			t.late = nil
-		case <-over.C:
+		case <-over:
 			return nil, late
 		}
 	}
@@ -123,7 +122,7 @@ func (t *pacedTrainer) inTime(p *protocol.Plan, src entropy.Source, run protocol
 	select {
 	case x := <-now:
 		return x.vectors, x.err
-	case <-over.C:
+	case <-over:
 		t.late = now
 		return nil, late
 	}
@@ -236,10 +235,8 @@ func (c *pace) left() time.Duration {
 
 // hold waits until then, or until the context ends.
 func (c *pace) hold(ctx context.Context) {
-	wait := time.NewTimer(c.left())
-	defer wait.Stop()
 	select {
-	case <-wait.C:
+	case <-time.After(c.left()):
 	case <-ctx.Done():
 	}
 }

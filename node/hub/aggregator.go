@@ -14,9 +14,11 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
@@ -188,11 +190,7 @@ func (a *Aggregator) Host() host.Host { return a.host }
 
 // Addresses are where the aggregator can be dialled, peer ID included.
 func (a *Aggregator) Addresses() []string {
-	var out []string
-	for _, addr := range a.host.Addrs() {
-		out = append(out, fmt.Sprintf("%s/p2p/%s", addr, a.host.ID()))
-	}
-	return out
+	return lists.Map(a.host.Addrs(), func(at multiaddr.Multiaddr) string { return fmt.Sprintf("%s/p2p/%s", at, a.host.ID()) })
 }
 
 // Drain returns when no round is under way that clients pay for, or after a few seconds. Close then costs no client a round.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -105,13 +106,9 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 // refusal says whether an error is the fault of the peer's enrolment, and may be told. Any other
 // error is the aggregator's own trouble: it helps to try again later.
 func refusal(err error) bool {
-	for _, is := range []error{admission.ErrMalformed, admission.ErrSignature, admission.ErrFederation, admission.ErrExpired,
-		admission.ErrRedeemed, admission.ErrHeld, admission.ErrIdentityUsed, admission.ErrRevoked} {
-		if errors.Is(err, is) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{admission.ErrMalformed, admission.ErrSignature, admission.ErrFederation, admission.ErrExpired,
+		admission.ErrRedeemed, admission.ErrHeld, admission.ErrIdentityUsed, admission.ErrRevoked},
+		func(is error) bool { return errors.Is(err, is) })
 }
 
 // relist ends a session whose list has changed. Every party registers again, is shown the new list,

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,10 +310,8 @@ func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.
 // awaitAcceptance returns when the clients that were here have looked a session over, or after as long as
 // a stage may take, with how many presences wait to be said.
 func (r *Relay) awaitAcceptance(ctx context.Context, s *hubSession) (int, error) {
-	if there := r.hub.awaitAcceptance(s, ctx.Done()); !there && ctx.Err() != nil {
-		return 0, ctx.Err()
-	} else if !there {
-		return 0, fmt.Errorf("%w: it is over here", session.ErrSession)
+	if !r.hub.awaitAcceptance(s, ctx.Done()) {
+		return 0, cmp.Or(ctx.Err(), fmt.Errorf("%w: it is over here", session.ErrSession))
 	}
 	s.driver.Give(s.ctx, protocol.Tick{}) // once the role has taken it, what it was given before is queued
 	return r.up.queueOf(s).Length(), nil

@@ -70,11 +70,9 @@ func (a *Aggregator) serveServer(c *conn) error {
 // over or gone, or after as long as a stage may take. A plan that came before would find them busy,
 // and its first stage would lose that time. It is false if the peer that asked, or the session, is gone.
 func (a *Aggregator) awaitAcceptance(s *hubSession, gone <-chan struct{}) bool {
-	late := time.NewTimer(s.terms.StageTimeout)
-	defer late.Stop()
 	select {
 	case <-s.looked:
-	case <-late.C:
+	case <-time.After(s.terms.StageTimeout):
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.cfg.Log.Warn().Int("clients", len(s.asked)).Msg("clients are still looking the session over, which begins without them")

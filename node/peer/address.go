@@ -284,13 +284,6 @@ type AllowList struct {
 	NoRoom func(from multiaddr.Multiaddr, err error)
 }
 
-// refused reports a connection for which there is no room.
-func (g *AllowList) refused(from multiaddr.Multiaddr, err error) {
-	if g.NoRoom != nil {
-		g.NoRoom(from, err)
-	}
-}
-
 // only is the gate that lets some peers pass.
 func only(peers ...peer.ID) *AllowList {
 	return &AllowList{Allow: func(p peer.ID) bool { return slices.Contains(peers, p) }}

@@ -193,7 +193,7 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 	if err != nil {
 		return nil, err
 	}
-	door.refused = gate.refused
+	door.refused = gate.NoRoom
 	trim, err := r.trim()
 	if err != nil {
 		return nil, err

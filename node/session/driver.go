@@ -318,11 +318,9 @@ func (p *Paid) Await() {
 	if over == nil {
 		return
 	}
-	late := time.NewTimer(drainLimit)
-	defer late.Stop()
 	select {
 	case <-over:
-	case <-late.C:
+	case <-time.After(drainLimit):
 	}
 }
 

@@ -72,7 +72,12 @@ func (h *Heads) parse(text []byte) error {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			return nil // the end, or a line that is cut short
 		}
-		owner, head, err := parseHeadLine(bytes.TrimSuffix(line, []byte("\n")))
+		b, err := hex.DecodeString(string(bytes.TrimSuffix(line, []byte("\n"))))
+		var owner admission.PublicKey
+		var head Head
+		if err == nil {
+			owner, head, err = parsePair(b)
+		}
 		if err != nil {
 			return fmt.Errorf("%w: line %d: %w", ErrCorrupt, i+2, err)
 		}
@@ -83,14 +88,6 @@ func (h *Heads) parse(text []byte) error {
 
 // pairSize is the length in bytes of an owner and a head.
 const pairSize = len(admission.PublicKey{}) + protocol.HeadSize
-
-func parseHeadLine(line []byte) (admission.PublicKey, Head, error) {
-	b, err := hex.DecodeString(string(line))
-	if err != nil {
-		return admission.PublicKey{}, Head{}, err
-	}
-	return parsePair(b)
-}
 
 func parsePair(b []byte) (owner admission.PublicKey, head Head, err error) {
 	if len(b) != pairSize {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -44,11 +45,8 @@ type Sessions struct {
 }
 
 // ReadHashes returns hashes of the tree, for package tlog.
-func (s *Sessions) ReadHashes(numbers []int64) (out []tlog.Hash, err error) {
-	for _, n := range numbers {
-		out = append(out, s.hashes[n])
-	}
-	return out, nil
+func (s *Sessions) ReadHashes(numbers []int64) ([]tlog.Hash, error) {
+	return lists.Map(numbers, func(n int64) tlog.Hash { return s.hashes[n] }), nil
 }
 
 // add puts an entry behind the others.
