@@ -12,7 +12,6 @@ import (
 
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -38,16 +37,28 @@ type Driver struct {
 // error: nothing that depends on such a record leaves.
 func (d *Driver) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	work := newWorkshop(ctx, d.Runner, d.Inputs)
-	defer work.wait()
-	defer cancel()
+	work, done := make(chan task), make(chan struct{})
+	go func() {
+		defer close(done)
+		d.do(ctx, work)
+	}()
+	defer func() { cancel(); <-done }() // when the piece of work at hand is done
+	var waiting []task
 	wake := time.NewTimer(time.Hour)
 	wake.Stop()
 	for ctx.Err() == nil {
 		var in protocol.Input
+		var next task
+		var free chan<- task // nil: nothing waits
+		if len(waiting) > 0 {
+			next, free = waiting[0], work
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case free <- next:
+			waiting = waiting[1:]
+			continue
 		case <-wake.C:
 			in = protocol.Tick{}
 		case in = <-d.Inputs:
@@ -64,7 +75,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		if !eff.Wake.IsZero() {
 			wake.Reset(eff.Wake.Sub(d.Now()))
 		}
-		work.add(d.tasks(in, eff.Work))
+		waiting = append(waiting, d.tasks(in, eff.Work)...)
 		if len(eff.Events) > 0 {
 			d.Events(eff.Events)
 		}
@@ -100,61 +111,21 @@ func (d *Driver) Give(ctx context.Context, in protocol.Input) {
 	}
 }
 
-// workshop does a role's work, one piece after the other.
-type workshop struct {
-	mu      sync.Mutex
-	waiting []task
-	more    chan struct{} // has a token when something waits
-	done    chan struct{}
-}
-
-func newWorkshop(ctx context.Context, run protocol.Runner, report chan<- protocol.Input) *workshop {
-	w := &workshop{more: make(chan struct{}, 1), done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-w.more:
+// do does a role's work, one piece after the other, until the context ends.
+func (d *Driver) do(ctx context.Context, work <-chan task) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case job := <-work:
+			result := job.Do(d.Runner)
+			if job.hold != nil {
+				job.hold(ctx)
 			}
-			for job, ok := w.next(); ok; job, ok = w.next() {
-				result := job.Do(run)
-				if job.hold != nil {
-					job.hold(ctx)
-				}
-				select {
-				case report <- result:
-				case <-ctx.Done():
-					return
-				}
-			}
+			d.Give(ctx, result)
 		}
-	}()
-	return w
-}
-
-func (w *workshop) next() (job task, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.waiting) == 0 {
-		return job, false
 	}
-	job, w.waiting = w.waiting[0], w.waiting[1:]
-	return job, true
 }
-
-// add never blocks: the workshop may itself be waiting for the role.
-func (w *workshop) add(jobs []task) {
-	if len(jobs) == 0 {
-		return
-	}
-	locked.Do(&w.mu, func() { w.waiting = append(w.waiting, jobs...) })
-	peer.Wake(w.more)
-}
-
-// wait returns when the piece of work at hand is done, after the context's end.
-func (w *workshop) wait() { <-w.done }
 
 // levels of the events of roles: what an operator must see, and what happens all the time.
 func level(k protocol.EventKind) zerolog.Level {
