@@ -153,16 +153,8 @@ func (m *alignMember) serve(s network.Stream) error {
 
 // ends says whether the end of the attempt whose result is kept has come.
 func (m *alignMember) ends(e *align.Ended) bool {
-	server, err := m.serverKey()
-	return err == nil && len(m.kept) > 0 && e.Ends(m.kept[0], align.Federation(m.cfg.Membership.Federation.Hash()), server)
-}
-
-func (m *alignMember) serverKey() (ed25519.PublicKey, error) {
-	k, ok := m.cfg.Registry.Holder(admission.ServerPlace)
-	if !ok {
-		return nil, errVacant
-	}
-	return k.Ed25519(), nil
+	server, ok := m.cfg.Registry.Holder(admission.ServerPlace)
+	return ok && len(m.kept) > 0 && e.Ends(m.kept[0], align.Federation(m.cfg.Membership.Federation.Hash()), server.Ed25519())
 }
 
 // take returns the answers to a message of the aggregator. An error is fatal, except the errors of

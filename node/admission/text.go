@@ -382,8 +382,8 @@ var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding
 
 // armor writes 32 bytes behind a prefix and before a checksum of both.
 func armor(prefix string, b []byte) string {
-	sum := checksum(prefix, b)
-	return prefix + letters.EncodeToString(append(b[:len(b):len(b)], sum...))
+	sum := sha256.Sum256(append([]byte(prefix), b...))
+	return prefix + letters.EncodeToString(append(b[:len(b):len(b)], sum[:checksumSize]...))
 }
 
 // unarmor reads what armor wrote, and nothing that is only like it.
@@ -402,11 +402,6 @@ func unarmor(prefix, s string) ([]byte, error) {
 		return nil, fmt.Errorf("the checksum is wrong: a letter or digit behind %q is mistyped", prefix)
 	}
 	return b, nil
-}
-
-func checksum(prefix string, b []byte) []byte {
-	h := sha256.Sum256(append([]byte(prefix), b...))
-	return h[:checksumSize]
 }
 
 // PrivateKey is an Ed25519 private key that cannot be printed by accident: every verb of fmt, JSON, YAML, slog and zerolog give the public

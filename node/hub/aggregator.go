@@ -395,17 +395,12 @@ func (a *Aggregator) leave(c *conn) {
 // announcePresence lets a server that waits know how many clients there are. The
 // caller holds mu.
 func (a *Aggregator) announcePresence() {
-	peer.Wake(a.conns[admission.ServerPlace].watches())
-	peer.Wake(a.above.watches())
-}
-
-// watches returns the channel that tells a waiting peer that clients came or went; nil if no peer
-// waits.
-func (c *conn) watches() chan struct{} {
-	if c == nil {
-		return nil
+	if c := a.conns[admission.ServerPlace]; c != nil {
+		peer.Wake(c.presence)
 	}
-	return c.presence
+	if a.above != nil {
+		peer.Wake(a.above.presence)
+	}
 }
 
 // connected counts the registered clients. It leaves out clients at the end of a session, and

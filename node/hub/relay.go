@@ -386,11 +386,3 @@ func (u *upstream) cutOff(now time.Time) bool {
 	defer u.mu.Unlock()
 	return !u.lost.IsZero() && now.Sub(u.lost) > patience
 }
-
-// watches is where a relay is told that its clients came or went; nil for an aggregator.
-func (u *upstream) watches() chan struct{} {
-	if u == nil {
-		return nil
-	}
-	return u.presence
-}

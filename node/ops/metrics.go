@@ -237,12 +237,10 @@ func abortReason(err error) string {
 
 // declineReason is the kind of a reason, without what the client could afford.
 func declineReason(err error) string {
-	if err == nil {
-		return "unable"
-	}
-	kind, _, _ := strings.Cut(err.Error(), ",")
-	if slices.Contains(declineReasons, kind) {
-		return kind
+	if err != nil {
+		if kind, _, _ := strings.Cut(err.Error(), ","); slices.Contains(declineReasons, kind) {
+			return kind
+		}
 	}
 	return "unable"
 }

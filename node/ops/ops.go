@@ -248,10 +248,7 @@ func (m *Monitor) doing() Status {
 
 // Handler serves the paths that the package comment lists.
 func (m *Monitor) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{m.metrics.registry, m.metrics.named}, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.doing()) })
+	mux := probed(m.doing, m.metrics.registry, m.metrics.named)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it
@@ -264,10 +261,14 @@ func (m *Monitor) Handler() http.Handler {
 
 // Probe serves /healthz, /readyz and /metrics for other machines.
 func (m *Monitor) Probe() http.Handler {
+	return probed(func() Status { return Status{Ready: m.doing().Ready} }, m.metrics.registry)
+}
+
+func probed(doing func() Status, metrics ...prometheus.Gatherer) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers(metrics), promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: m.doing().Ready}) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, doing()) })
 	return mux
 }
 

@@ -102,10 +102,11 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 		} else {
 			l.StartAt(l.at + 1)
 		}
-		wait, drawn := jitter(pause)
+		n, drawn := entropy.Uniform(entropy.System().Stream("node/redial", 0), uint64(pause))
 		if drawn != nil {
 			return drawn
 		}
+		wait := pause/2 + time.Duration(n) // so that the clients of a lost aggregator do not all come back at once
 		level := zerolog.InfoLevel
 		if supplanted(err) {
 			level = zerolog.ErrorLevel
@@ -163,12 +164,6 @@ func TellTime(s network.Stream, now time.Time) {
 	if binary.Write(s, binary.BigEndian, now.Unix()/60) == nil {
 		_ = s.Close() // the reader has it or asks again
 	}
-}
-
-// jitter draws from half of a pause to one and a half, so that the clients of a lost aggregator do not all come back at once.
-func jitter(pause time.Duration) (time.Duration, error) {
-	n, err := entropy.Uniform(entropy.System().Stream("node/redial", 0), uint64(pause))
-	return pause/2 + time.Duration(n), err
 }
 
 // IsFatal says whether dialling again would not help.
