@@ -92,6 +92,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.Noise = cmp.Or(cfg.Noise, new(client.Samplers))
 	cfg.Costs = cmp.Or(cfg.Costs, new(dp.Cache))
 	cfg.Pacing = cmp.Or(cfg.Pacing, new(Pacing))
+	if cfg.Declined == nil {
+		cfg.Declined = func(error) {}
+	}
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
 	c := &Client{cfg: cfg, now: time.Now}
 	if err := c.is(&c.cfg.Member, protocol.Client, cfg.Relays...); err != nil {
@@ -254,14 +257,14 @@ func (c *Client) nextSession(ctx context.Context, s network.Stream) (*participat
 			answer = &session.Message{Decline: refusal.Kind}
 			c.cfg.Log.Error().Err(refusal.Err).Str("told", string(refusal.Kind.Known())).
 				Msg("this client declines the session, and waits for the next; others are told the kind of reason alone")
-			c.declined(refusal.Err)
+			c.cfg.Declined(refusal.Err)
 			c.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: c.party(), Err: errors.New(string(refusal.Kind.Known()))})
 		case errors.Is(err, errPast):
 			c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
-			c.declined(nil)
+			c.cfg.Declined(nil)
 		default:
 			if err == nil {
-				c.declined(nil)
+				c.cfg.Declined(nil)
 			}
 			return t, err
 		}
@@ -272,13 +275,6 @@ func (c *Client) nextSession(ctx context.Context, s network.Stream) (*participat
 		if said := session.Say(s, answer); said != nil {
 			return nil, said
 		}
-	}
-}
-
-// declined tells the owner's monitor why the client declines the session; nil: it does not.
-func (c *Client) declined(why error) {
-	if c.cfg.Declined != nil {
-		c.cfg.Declined(why)
 	}
 }
 

@@ -81,14 +81,11 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 
 // catchUp takes over epochs that the log does not have. They are written with the next entry.
 func (r *Registry) catchUp(f *Federation) error {
-	if err := f.continues(r.Federation()); err != nil {
-		if errors.Is(err, ErrOutdated) {
-			return nil
-		}
+	switch err := f.continues(r.Federation()); {
+	case errors.Is(err, ErrOutdated), err == nil && r.handedOver(f) != nil: // the list that comes with it has the epoch too
+		return nil
+	case err != nil:
 		return err
-	}
-	if r.handedOver(f) != nil {
-		return nil // the list that comes with it has the epoch too
 	}
 	if len(f.Epochs) > len(r.Federation().Epochs) {
 		own := *f

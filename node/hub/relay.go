@@ -75,9 +75,7 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if r.link, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Aggregator}, peer.RelayID, cfg.Log, cfg.Transports...); err != nil {
 		return nil, err
 	}
-	if cfg.Observer != nil {
-		r.link.Waits = cfg.Observer.Waits
-	}
+	r.link.Waits = session.Observing(cfg.Observer).Waits
 	r.hub, err = newAggregator(ctx, AggregatorConfig{Identity: cfg.Identity, Federation: cfg.Federation, Registry: registry, Listen: cfg.Listen,
 		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports})
 	if err != nil {

@@ -36,7 +36,7 @@ type Conn struct {
 	protocol   libp2pprotocol.ID
 	log        zerolog.Logger
 	over       []libp2p.Option // in place of the transports
-	// Waits, if set, is told why there is no connection; "": there is one.
+	// Waits is told why there is no connection; "": there is one.
 	Waits func(what string)
 
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ var errNoContact = errors.New("node: there is no peer to dial")
 
 // NewConn makes the connection by which a party speaks a protocol with the first of its contacts that answers. It dials when it is kept.
 func NewConn(identity admission.PrivateKey, contacts []admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*Conn, error) {
-	l := &Conn{identity: identity, protocol: protocol, log: log, over: over}
+	l := &Conn{identity: identity, protocol: protocol, log: log, over: over, Waits: func(string) {}}
 	for _, c := range contacts {
 		info, err := dialled(c)
 		if err != nil {
@@ -112,9 +112,7 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 			level = zerolog.ErrorLevel
 		}
 		l.log.WithLevel(level).Err(err).Dur("again_in_ms", wait).Msg("no connection to the aggregator" + l.reason(err))
-		if l.Waits != nil {
-			l.Waits(fmt.Sprintf("no connection to the aggregator%s (%v)", l.reason(err), err))
-		}
+		l.Waits(fmt.Sprintf("no connection to the aggregator%s (%v)", l.reason(err), err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

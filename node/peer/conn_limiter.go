@@ -84,9 +84,7 @@ func (g *gatedDoor) InterceptAccept(c network.ConnMultiaddrs) bool {
 		return false
 	}
 	if closer, ok := c.(io.Closer); ok && overTCP(c.RemoteMultiaddr()) {
-		g.limiter.mu.Lock()
-		defer g.limiter.mu.Unlock()
-		g.limiter.doors[c.RemoteMultiaddr().String()] = closer
+		locked.Do(&g.limiter.mu, func() { g.limiter.doors[c.RemoteMultiaddr().String()] = closer })
 	}
 	return true
 }

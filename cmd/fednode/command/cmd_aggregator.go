@@ -135,11 +135,8 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	if err != nil {
 		return nil, err
 	}
-	empty := true
-	for _, e := range entries {
-		empty = empty && strings.HasSuffix(e.Name(), ".tmp") // of a start that was cut short
-	}
-	if empty {
+	leftover := func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".tmp") } // of a start that was cut short
+	if len(slices.DeleteFunc(entries, leftover)) == 0 {
 		if err = store.CreateLog(path, store.RegistryKind(f)); err != nil {
 			return nil, err
 		}
