@@ -89,8 +89,8 @@ type Member struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
 	Registry   *admission.Registry // its own
-	// Receipts are of the sessions that the party has finished, to which it adds the receipt of one that has ended. A client
-	// that is shown one of them waits for the next. nil: none is kept.
+	// Receipts are of the sessions that the party has finished. The receipt of a session that has ended is added. A client that
+	// is shown a finished session waits for the next. nil: none is kept.
 	Receipts *store.Receipts
 	// State is a folder: of the server's checkpoints, or with a subfolder, made when it is needed, for what a client trains
 	// for itself in each session.

@@ -65,7 +65,7 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 	return f.Name(), nil
 }
 
-// Remove removes a file. One that is missing is no error.
+// Remove removes a file. A missing file is no error.
 func Remove(path string) error { return only(os.Remove(path)) }
 
 // only returns an error other than that a file is missing.

@@ -214,7 +214,7 @@ func (x *metrics) stage(r *Round, now time.Time, name string) {
 	}
 }
 
-// round books the end of a round, for which there may be a reason.
+// round books the end of a round. There may be a reason for it.
 func (x *metrics) round(r *Round, now time.Time, outcome string, why error) {
 	if r == nil {
 		return

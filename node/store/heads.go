@@ -293,7 +293,7 @@ func OpenHead(b []byte, owner admission.PublicKey) (Head, error) {
 	return h, h.Verify(owner)
 }
 
-// Meet compares the ledger with a head of its client that was shown, in bytes. A head that the ledger has reached and passed is well. A head
+// Meet compares the ledger with a head of its client that was shown. A head that the ledger has reached and passed is well. A head
 // without the owner's signature is ErrForged, and changes nothing. ErrBehind and ErrForked say that this ledger lacks charges: the
 // ledger records nothing any more, also after a restart.
 func (l *Ledger) Meet(shown []byte, owner admission.PublicKey) error {

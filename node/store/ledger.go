@@ -146,7 +146,7 @@ func NewLedger(log Log) (*Ledger, error) {
 	return l, nil
 }
 
-// each hands over all entries in order, and their texts. No date is before an earlier one: a clock that was put back does not hide a charge.
+// each hands over all entries in order with their texts. No date is before an earlier one: a clock put back hides no charge.
 func (l *Ledger) each(f func(r *entry, text []byte) error) error {
 	n := 0
 	var latest time.Time

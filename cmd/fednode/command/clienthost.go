@@ -212,8 +212,9 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 	here := log.With().Stringer("place", m.Membership.Enrolment.Ticket.Place).Logger()
 	m.Workers, m.Observer = workers, observer
 	c, err := node.NewClient(node.ClientConfig{Member: m.Member, Ledger: m.Ledger, Entropy: entropy.System(),
-		Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
-		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, m.Ledger, &here) },
+		Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, TellAffordable: d.consent.tells,
+		Declined: func(why error) { d.declines(at.state, why) },
+		Open:     func(public []byte) (*node.Job, error) { return d.jobAt(public, at, m.Ledger, &here) },
 	})
 	if err != nil {
 		return false, err

@@ -166,7 +166,8 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	if err != nil {
 		return err
 	}
-	if err = store.CreateLog(filepath.Join(dir, RegistryFile), store.RegistryKind(&i.Federation)); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = store.CreateLog(filepath.Join(dir, RegistryFile), store.RegistryKind(&i.Federation))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if role == protocol.Client {
