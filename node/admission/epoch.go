@@ -94,21 +94,19 @@ func (f *Federation) HandOver(signer, next PrivateKey, l *List, now time.Time) (
 // Resign signs the ticket anew, by an operator's other key.
 func (t *Ticket) Resign(operator PrivateKey) { t.Signature = operator.Sign(t.Hash()) }
 
-// Places is the number of clients' places in the latest epoch, including places that were given up.
-func (f *Federation) Places() int {
+// last is the latest epoch. Before the first it has the places of the founding.
+func (f *Federation) last() *Epoch {
 	if n := len(f.Epochs); n > 0 {
-		return f.Epochs[n-1].Clients
+		return &f.Epochs[n-1]
 	}
-	return f.Clients
+	return &Epoch{Clients: f.Clients}
 }
 
+// Places is the number of clients' places in the latest epoch, including places that were given up.
+func (f *Federation) Places() int { return f.last().Clients }
+
 // Retired are the clients' places that were given up, ascending.
-func (f *Federation) Retired() []protocol.ClientID {
-	if n := len(f.Epochs); n > 0 {
-		return f.Epochs[n-1].Retired
-	}
-	return nil
-}
+func (f *Federation) Retired() []protocol.ClientID { return f.last().Retired }
 
 // Gone says whether a place was given up.
 func (f *Federation) Gone(p Place) bool {

@@ -181,7 +181,7 @@ func stateWriters(t *testing.T) []testutil.Writer {
 			}},
 		{Name: "excluded clients", File: excludedFile,
 			Write: func(dir string, n int) error {
-				return at(dir).writeExcluded(&exclusions{List: slices.Repeat([]exclusion{{Key: key}}, n)})
+				return store.WriteJSON(at(dir).excludedPath(), &exclusions{List: slices.Repeat([]exclusion{{Key: key}}, n)})
 			},
 			Read: func(dir string) (int, error) {
 				var x exclusions

@@ -422,7 +422,7 @@ func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []
 	if len(x.List) == before {
 		return
 	}
-	if x.unkept = a.writeExcluded(x); x.unkept != nil {
+	if x.unkept = store.WriteJSON(a.excludedPath(), x); x.unkept != nil {
 		a.cfg.Log.Error().Err(x.unkept).Msg("whom the session has excluded cannot be kept: after a restart it is in again")
 	}
 }
@@ -443,17 +443,9 @@ func (a *Aggregator) Check() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.unkept != nil {
-		if x.unkept = a.writeExcluded(x); x.unkept != nil {
+		if x.unkept = store.WriteJSON(a.excludedPath(), x); x.unkept != nil {
 			err = errors.Join(err, fmt.Errorf("whom the session has excluded cannot be kept: %w", x.unkept))
 		}
 	}
 	return err
-}
-
-func (a *Aggregator) writeExcluded(x *exclusions) error {
-	text, err := json.Marshal(x)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(a.excludedPath(), text, 0o600)
 }

@@ -1,3 +1,12 @@
+// Package store keeps the durable state of a deployment's parties on disk.
+//
+// A [Log] is an append-only list of entries; an append is durable before it returns. [OpenLog] is a file, [NewMemoryLog] is for
+// tests. Two things are built on it: a client's [Ledger], which must never forget what was spent, and admission.Registry. The
+// server's state is a file that is replaced as a whole ([SaveCheckpoint]), with the previous one kept beside it.
+//
+// A log is created once ([CreateLog]) and only opened from then on. Opening never creates one: a missing ledger is an error, since
+// an empty one in its place would give the budget back. A log cannot detect that the whole file was replaced by an older copy, so
+// never restore one from a backup. Nor can it detect that a disk lost the very last write after reporting it as done.
 package store
 
 import (
@@ -363,6 +372,15 @@ func ReadHeads(path string) (map[admission.PublicKey]Head, error) {
 // WriteFile writes a file of a party's state that only the present user can read, in place of what is there: as a whole or not at
 // all, and durable when it returns. A planted link at the path of the draft is not followed.
 func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o600) }
+
+// WriteJSON is WriteFile of a value.
+func WriteJSON(path string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, append(text, '\n'))
+}
 
 // MakeFolder makes the folder of a party's state, unless it is there. It refuses a folder that
 // another user can write to: that user could exchange the keys and ledgers in it.

@@ -256,13 +256,12 @@ func (c *clientCmd) allUsers() ([]string, error) {
 }
 
 func (c *clientCmd) consent() (*consent, error) {
-	if !(c.MaxEpsilon > 0) {
+	switch {
+	case !(c.MaxEpsilon > 0):
 		return nil, cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
-	}
-	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
+	case !(c.MaxDelta > 0 && c.MaxDelta < 1):
 		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
-	}
-	if !(c.MinColluders >= 0 && c.MinColluders < 1) {
+	case !(c.MinColluders >= 0 && c.MinColluders < 1):
 		return nil, cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", c.MinColluders)
 	}
 	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment, tells: c.TellAffordable}

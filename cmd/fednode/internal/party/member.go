@@ -6,7 +6,6 @@ package party
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -363,11 +362,7 @@ func (a *Alignment) Of(ids []string) bool {
 
 // Write keeps the alignment in a state.
 func (a *Alignment) Write(dir string) error {
-	text, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(filepath.Join(dir, AlignmentFile), append(text, '\n'))
+	return store.WriteJSON(filepath.Join(dir, AlignmentFile), a)
 }
 
 // WriteUsers leaves what the rows are called, for fednode server --users.
