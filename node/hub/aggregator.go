@@ -156,14 +156,19 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
+	a := &Aggregator{cfg: cfg, relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
+		conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
 		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}, founded: cfg.Registry.Federation().Places()}
 	var err error
 	if a.life, err = session.NewLife(); err != nil {
 		return nil, err
 	}
-	if a.relays, err = newRelayLinks(cfg.Relays); err != nil {
-		return nil, err
+	for _, k := range cfg.Relays {
+		id, wrong := peer.IDOf(k.Ed25519())
+		if wrong != nil {
+			return nil, fmt.Errorf("the relay %s: %w", k, wrong)
+		}
+		a.relays.known[id] = true
 	}
 	if a.heads = store.NewHeads(); cfg.State != "" {
 		if a.heads, err = store.OpenHeads(filepath.Join(cfg.State, headsFile)); err != nil {

@@ -267,7 +267,11 @@ func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
 	if err = a.seat(m); err != nil {
 		return err
 	}
-	defer a.unseat(m)
+	defer locked.Do(&a.aligning.mu, func() {
+		if there := a.aligning.members; there[seat] == m {
+			delete(there, seat)
+		}
+	})
 	log.Debug().Stringer("place", place).Msg("aligns")
 	wrote := m.write(&a.busy)
 	defer func() {
@@ -321,15 +325,6 @@ func (a *Aggregator) seat(m *aligner) error {
 		slices.SortFunc(r.Hellos, func(a, b align.Hello) int { return int(a.Seat) - int(b.Seat) })
 	}
 	return tell(&session.Message{Roster: r}, slices.Collect(maps.Values(x.members))...)
-}
-
-func (a *Aggregator) unseat(m *aligner) {
-	x := &a.aligning
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.members[m.hello.Seat] == m {
-		delete(x.members, m.hello.Seat)
-	}
 }
 
 func (a *Aggregator) pass(from *aligner, c *session.Message) error {

@@ -242,7 +242,14 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 // loadEnd goes back to the end of the last session after a restart. An unusable file is no reason
 // not to start: the server, started again, ends the session once more.
 func (a *Aggregator) loadEnd() {
-	s, err := a.readEnd()
+	list := a.cfg.Registry.List()
+	e, err := openEnd(a.endPath(), a.cfg.Registry.Federation(), list)
+	var s *hubSession
+	if err == nil {
+		s = a.lead(e.signed, e.descriptor, e.server, list)
+		s.closeAcceptance()
+		s.final, err = a.prove(s, e.final)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -253,18 +260,6 @@ func (a *Aggregator) loadEnd() {
 		a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Round: uint64(s.terms.Steps.Rounds()), Party: protocol.Party{Role: protocol.Aggregator}})
 		a.cfg.Log.Info().Hex("session", s.terms.Session[:]).Msg("the last session has ended; its model is there for clients that were away")
 	}
-}
-
-func (a *Aggregator) readEnd() (*hubSession, error) {
-	list := a.cfg.Registry.List()
-	e, err := openEnd(a.endPath(), a.cfg.Registry.Federation(), list)
-	if err != nil {
-		return nil, err
-	}
-	s := a.lead(e.signed, e.descriptor, e.server, list)
-	s.closeAcceptance()
-	s.final, err = a.prove(s, e.final)
-	return s, err
 }
 
 // openedEnd is the end of a session, verified.

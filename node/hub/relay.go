@@ -291,20 +291,13 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 	if old != nil {
 		old.stop()
 	}
-	s = r.lead(p, d, key, list)
+	s = a.newSession(p, d, key, new(exclusions))
+	s.over = p.Ended
+	r.up.hook(s)
+	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Rounds: s.terms.Steps.Rounds()})) // which adds up
 	a.begin(s)
 	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Msg("there is a session")
 	return s, true, nil
-}
-
-// lead starts the role that adds up in a session.
-func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
-	a := r.hub
-	s := a.newSession(p, d, server, new(exclusions))
-	s.over = p.Ended
-	r.up.hook(s)
-	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Rounds: s.terms.Steps.Rounds()}))
-	return s
 }
 
 // awaitAcceptance returns when the clients that were here have looked a session over, or after as long as

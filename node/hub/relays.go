@@ -30,18 +30,6 @@ type relayLinks struct {
 	learned chan struct{}
 }
 
-func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
-	l := relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})}
-	for _, k := range keys {
-		id, err := peer.IDOf(k.Ed25519())
-		if err != nil {
-			return l, fmt.Errorf("the relay %s: %w", k, err)
-		}
-		l.known[id] = true
-	}
-	return l, nil
-}
-
 // relayQueueSize is the number of bytes that may wait for a relay, which has messages for many
 // clients.
 const relayQueueSize = 4 * peer.QueueSize
