@@ -1,0 +1,175 @@
+package inputproof
+
+import (
+	"bytes"
+	"crypto/sha3"
+	"crypto/sha512"
+	"encoding/binary"
+	"io"
+	"math/bits"
+	"sync"
+
+	"filippo.io/edwards25519"
+)
+
+type (
+	scalar = edwards25519.Scalar
+	point  = edwards25519.Point
+)
+
+// known are the generators that were asked for so far, and for each eight of them the sums of all subsets: the bits of an index say
+// which are in.
+var known struct {
+	sync.Mutex
+	points  []*point
+	subsets [][]point
+}
+
+// generators returns the first n generators and, for each whole eight of them, the sums of all subsets. No party knows how they depend
+// on one another or on the base point: each is eight times the first point that hashes of its number decode to.
+func generators(n int) ([]*point, [][]point) {
+	known.Lock()
+	defer known.Unlock()
+	for i := len(known.points); i < n; i++ {
+		known.points = append(known.points, generator(uint32(i)))
+	}
+	for g := len(known.subsets); 8*(g+1) <= n; g++ {
+		table := make([]point, 256)
+		table[0].Set(edwards25519.NewIdentityPoint())
+		for b := 1; b < 256; b++ {
+			table[b].Add(&table[b&(b-1)], known.points[8*g+bits.TrailingZeros8(uint8(b))])
+		}
+		known.subsets = append(known.subsets, table)
+	}
+	return known.points[:n:n], known.subsets[: n/8 : n/8]
+}
+
+func generator(number uint32) *point {
+	for try := uint32(0); ; try++ {
+		in := binary.BigEndian.AppendUint32([]byte("fedsim/inputproof/generator/v1"), number)
+		sum := sha512.Sum512(binary.BigEndian.AppendUint32(in, try))
+		p, err := new(point).SetBytes(sum[:32])
+		if err != nil {
+			continue
+		}
+		if p.MultByCofactor(p); p.Equal(edwards25519.NewIdentityPoint()) == 0 {
+			return p
+		}
+	}
+}
+
+// decode returns the point of an encoding of 32 bytes, or nil. SetBytes takes 2^255 - 19 and more for a coordinate, and a sign of zero,
+// where RFC 8032 does not. Byte 30 of these is 0 or 255.
+func decode(b []byte) *point {
+	p, err := new(point).SetBytes(b)
+	if err != nil || b[30]+1 < 2 && !bytes.Equal(p.Bytes(), b) {
+		return nil
+	}
+	return p
+}
+
+// multiply returns Σ s·P by the buckets of Pippenger, in time that depends on the scalars.
+func multiply(scalars []scalar, points []*point) *point {
+	const width = 253
+	window := max(3, min(16, bits.Len(uint(len(points)))-3))
+	digits := make([][40]byte, len(scalars))
+	for i := range scalars {
+		copy(digits[i][:], scalars[i].Bytes())
+	}
+	buckets, used := make([]point, 1<<window), make([]bool, 1<<window)
+	sum := edwards25519.NewIdentityPoint()
+	for first := (width - 1) / window * window; first >= 0; first -= window {
+		for range window {
+			sum.Add(sum, sum)
+		}
+		clear(used)
+		for i, p := range points {
+			d := binary.LittleEndian.Uint64(digits[i][first/8:]) >> (first % 8) & (1<<window - 1)
+			switch {
+			case d == 0:
+			case used[d]:
+				buckets[d].Add(&buckets[d], p)
+			default:
+				buckets[d].Set(p)
+				used[d] = true
+			}
+		}
+		// Σ d·bucket[d], as the sum of the sums from the top.
+		from, all := edwards25519.NewIdentityPoint(), edwards25519.NewIdentityPoint()
+		for d := len(buckets) - 1; d > 0; d-- {
+			if used[d] {
+				from.Add(from, &buckets[d])
+			}
+			all.Add(all, from)
+		}
+		sum.Add(sum, all)
+	}
+	return sum
+}
+
+// commit returns Σ x·G + hide·B.
+func commit(x []scalar, hide *scalar) *point {
+	g, _ := generators(len(x))
+	p := multiply(x, g)
+	return p.Add(p, new(point).ScalarBaseMult(hide))
+}
+
+// draw returns n uniform scalars.
+func draw(random io.Reader, n int) ([]scalar, error) {
+	out, b := make([]scalar, n), make([]byte, 64)
+	for i := range out {
+		if _, err := io.ReadFull(random, b); err != nil {
+			return nil, err
+		}
+		_, _ = out[i].SetUniformBytes(b) // 64 bytes fit
+	}
+	return out, nil
+}
+
+// small returns n scalars of so many bytes each from a hash.
+func small(h *sha3.SHAKE, n, size int) []scalar {
+	out := make([]scalar, n)
+	for i := range out {
+		var b [32]byte
+		_, _ = h.Read(b[:size]) // never fails
+		_, _ = out[i].SetCanonicalBytes(b[:])
+	}
+	return out
+}
+
+// ofInt is an integer as a scalar.
+func ofInt(x int64) *scalar {
+	s := of128(0, uint64(max(x, -x)))
+	if x < 0 {
+		s.Negate(s)
+	}
+	return s
+}
+
+// of128 is hi·2^64 + lo as a scalar.
+func of128(hi, lo uint64) *scalar {
+	var b [32]byte
+	binary.LittleEndian.PutUint64(b[:], lo)
+	binary.LittleEndian.PutUint64(b[8:], hi)
+	s, _ := new(scalar).SetCanonicalBytes(b[:]) // below the order
+	return s
+}
+
+// powers returns x^0, ..., x^n.
+func powers(x *scalar, n int) []scalar {
+	out := make([]scalar, n+1)
+	out[0] = *ofInt(1)
+	for i := range n {
+		out[i+1].Multiply(&out[i], x)
+	}
+	return out
+}
+
+// inner is Σ x·y.
+func inner(x, y []scalar) *scalar {
+	sum := new(scalar)
+	for i := range x {
+		sum.MultiplyAdd(&x[i], &y[i], sum)
+	}
+	return sum
+}
