@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -97,12 +96,7 @@ func (t *table) readMore(in files.Input, rows records.RatingRows, err error) err
 		rows.Cols.Time = -1
 	}
 	t.comma, t.truths = rows.Comma, rows.Truths
-	return t.readAll(in.Path, rows)
-}
-
-// readAll reads the rows of a file, plain lines on all processors.
-func (t *table) readAll(file string, rows records.RatingRows) error {
-	return t.read(file, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
+	return t.read(in.Path, rows)
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its name and the files
@@ -112,7 +106,7 @@ func readRatings(ctx context.Context, in files.Input, o Options) (*table, error)
 	if err != nil || rows.Rows == nil {
 		return t, err
 	}
-	return t, t.readAll(in.Path, rows)
+	return t, t.read(in.Path, rows)
 }
 
 // openTable recognizes a ratings file. There are no rows where it is empty and may be.
@@ -158,11 +152,9 @@ func (t *table) scale(o Options) (err error) {
 	return nil
 }
 
-// read appends all records of a file that was recognized. Plain lines may have a faster reader than the rows; the result is
-// the same with it and without.
-func (t *table) read(file string, rows records.RatingRows, plain *plainReader) error {
+// read appends all records of a file that was recognized.
+func (t *table) read(file string, rows records.RatingRows) error {
 	before := t.ratings.Len()
-	defer plain.finish()
 	var err error
 	if rows.First != nil { // no header: the first record is a rating
 		err = t.add(rows.First, rows.Cols, rows.At())
@@ -177,7 +169,6 @@ func (t *table) read(file string, rows records.RatingRows, plain *plainReader) e
 		if err != nil {
 			break
 		}
-		plain.read()
 		var record [][]byte
 		if record, err = rows.Next(); err == nil {
 			err = t.add(record, rows.Cols, rows.At())
@@ -226,23 +217,13 @@ func emptyTable(o Options) (*table, error) {
 
 // add appends the rating of one record. A fault in the record is a recordError.
 func (t *table) add(record [][]byte, cols records.Columns, line int) error {
-	if t.full(1, line-1) {
+	if t.ratings.Len() >= math.MaxInt32 || uint64(line) > math.MaxUint32 {
 		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
 	}
 	if err := t.append(record, cols, line); err != nil {
 		return records.Malformed(err)
 	}
 	return nil
-}
-
-// full reports whether n more ratings, one a line, may be more than a table holds.
-func (t *table) full(n, lines int) bool {
-	return t.ratings.Len()+n > math.MaxInt32 || uint64(lines+n) > math.MaxUint32
-}
-
-// reserve makes room for n more ratings.
-func (t *table) reserve(n int) {
-	t.ratings.User, t.ratings.Item, t.ratings.Value = slices.Grow(t.ratings.User, n), slices.Grow(t.ratings.Item, n), slices.Grow(t.ratings.Value, n)
 }
 
 func (t *table) append(record [][]byte, cols records.Columns, line int) error {

@@ -234,16 +234,3 @@ func (s *Set) Add(id int32) {
 	}
 	(*s)[w] |= 1 << (uint32(id) % 64)
 }
-
-// Remove takes out an id of the set.
-func (s Set) Remove(id int32) { s[uint32(id)/64] &^= 1 << (uint32(id) % 64) }
-
-// Join adds the ids of another set.
-func (s *Set) Join(other Set) {
-	if len(other) > len(*s) {
-		*s = append(*s, make(Set, len(other)-len(*s))...)
-	}
-	for w, ids := range other {
-		(*s)[w] |= ids
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
@@ -16,8 +15,6 @@ const (
 	bufferSize = 256 << 10
 	maxRecord  = 1 << 20 // bytes; a longer record is a quote that was never closed
 	mostFields = 256     // of a line that shows the dialect
-	Slack      = 64      // bytes that can be read from the beginning of a line of a block: a word is read at once
-	aheadSlack = 4 << 10 // before a block that is read ahead: room for the rest of the previous block
 )
 
 // Dialect tells how the fields of a record are separated and quoted.
@@ -57,7 +54,6 @@ type Scanner struct {
 	buf        []byte
 	start, end int // unread part of buf
 	BytesRead  int64
-	ahead      ahead
 	eof        bool
 	readErr    error // the context's or the source's: not about the content
 
@@ -69,14 +65,6 @@ type Scanner struct {
 	known   bool    // wanted is known
 	scratch []byte  // a record before its quotes are taken off
 	Mended  Tally   // records with such quotes
-}
-
-// ahead is a block of the source that was read before it was needed.
-type ahead struct {
-	buf  []byte // the block stands behind aheadSlack bytes
-	n    int    // bytes of it
-	err  error  // which comes after them
-	full bool   // the block is there
 }
 
 func NewScanner(ctx context.Context, r io.Reader, d Dialect, progress func(read int64)) *Scanner {
@@ -221,18 +209,12 @@ func (s *Scanner) fill() error {
 		return s.readErr
 	}
 	unread := s.buf[s.start:s.end]
-	var n int
-	var err error
-	if s.ahead.full {
-		n, err = s.takeAhead(unread)
-	} else {
-		if len(unread) > len(s.buf)/2 {
-			s.buf = make([]byte, 2*len(s.buf))
-		}
-		s.start, s.end = 0, copy(s.buf, unread)
-		n, err = io.ReadAtLeast(s.r, s.buf[s.end:], 1)
-		s.end += n
+	if len(unread) > len(s.buf)/2 {
+		s.buf = make([]byte, 2*len(s.buf))
 	}
+	s.start, s.end = 0, copy(s.buf, unread)
+	n, err := io.ReadAtLeast(s.r, s.buf[s.end:], 1)
+	s.end += n
 	s.BytesRead += int64(n)
 	if errors.Is(err, io.EOF) {
 		s.eof, err = true, nil
@@ -242,56 +224,6 @@ func (s *Scanner) fill() error {
 	}
 	s.readErr = err
 	return err
-}
-
-// ReadAhead reads a block of the source that fill will take. It touches nothing that the scanner works
-// on, so that both may run at the same time.
-func (s *Scanner) ReadAhead(size int) {
-	a := &s.ahead
-	if a.full || s.eof {
-		return
-	}
-	if len(a.buf) < aheadSlack+size+Slack {
-		a.buf = make([]byte, aheadSlack+size+Slack)
-	}
-	a.n, a.err, a.full = 0, nil, true
-	for a.n < size && a.err == nil {
-		var n int
-		n, a.err = s.r.Read(a.buf[aheadSlack+a.n : aheadSlack+size])
-		a.n += n
-	}
-}
-
-// takeAhead puts the block that was read ahead behind what is unread. An error that ended the block comes alone, after it.
-func (s *Scanner) takeAhead(unread []byte) (n int, err error) {
-	a := &s.ahead
-	if a.n == 0 {
-		a.full = false
-		return 0, a.err
-	}
-	n = a.n
-	if from := aheadSlack - len(unread); from >= 0 {
-		copy(a.buf[from:], unread)
-		s.buf, a.buf = a.buf, s.buf
-		s.start, s.end = from, aheadSlack+n
-	} else {
-		s.buf = slices.Concat(unread, a.buf[aheadSlack:aheadSlack+n], make([]byte, Slack))
-		s.start, s.end = 0, len(unread)+n
-	}
-	a.n, a.full = 0, a.err != nil
-	return n, nil
-}
-
-// Block returns the unread text that is in memory. Its first end bytes are whole lines, and Slack bytes stand behind them.
-func (s *Scanner) Block() (text []byte, end int) {
-	text = s.buf[s.start:]
-	return text, bytes.LastIndexByte(text[:max(0, min(s.end-s.start, len(text)-Slack))], '\n') + 1
-}
-
-// Advance consumes whole lines of the block.
-func (s *Scanner) Advance(size, lines int) {
-	s.start += size
-	s.Lines += lines
 }
 
 // Taken returns the bytes of the source that were consumed.

@@ -38,7 +38,6 @@ type RatingRows struct {
 	Cols   Columns
 	First  [][]byte // of a file without a header, the record that was read to recognize it
 
-	Size   int64    // bytes of the rows, 0 where that is unknown
 	Comma  bool     // ratings have a decimal comma
 	Truths bool     // ratings are truths, worth 1 and 0
 	Unread []string // of a file of clicks, other columns that hold numbers or truths
@@ -83,7 +82,6 @@ func Open(ctx context.Context, in files.Input, o Options) (RatingRows, error) {
 		return bytes.HasPrefix(line, []byte(o.begins)) && (o.fits == nil || o.fits(line))
 	})
 	out, err := openers[at].open(s, in, o)
-	out.Size = in.Size
 	return out, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,30 +24,16 @@ type loaded struct {
 	Skipped []string
 }
 
-// plainWay sets how the plain lines of a text are read: pieces of so many bytes, on so many
-// processors, from a source that returns so many bytes at a time. The zero value leaves all lines to
-// the scanner, which is the oracle.
-type plainWay struct{ piece, workers, chunk int }
-
-var plainWays = []plainWay{{1 << 12, 1, 1 << 20}, {1 << 12, 1, 50}, {16, 3, 100}, {64, 4, 1000}}
-
-// load reads a text in one way.
-func (w plainWay) load(file string, text []byte, o Options, skip bool) (out loaded) {
+// loadChunks reads a text from a source that returns so many bytes at a time; 0: all that are asked for.
+func loadChunks(file string, text []byte, o Options, skip bool, chunk int) (out loaded) {
 	if skip {
 		o.Skipped = func(e *dataset.FileError) { out.Skipped = append(out.Skipped, e.Error()) }
 	}
 	var in io.Reader = bytes.NewReader(text)
-	if w.chunk > 0 {
-		in = &chunks{r: in, size: w.chunk}
+	if chunk > 0 {
+		in = &chunks{r: in, size: chunk}
 	}
-	t, rows, err := openTable(context.Background(), inputOf(file, in, alone), o)
-	if err == nil && rows.Rows != nil {
-		var plain *plainReader
-		if w != (plainWay{}) {
-			plain = t.newPlainReader(rows, int64(len(text)), w.piece, w.workers)
-		}
-		err = t.read(file, rows, plain)
-	}
+	t, err := readRatings(context.Background(), inputOf(file, in, alone), o)
 	if err == nil {
 		out.Set, err = t.sort()
 	}
@@ -58,40 +43,39 @@ func (w plainWay) load(file string, text []byte, o Options, skip bool) (out load
 	return out
 }
 
-// checkPlain compares all ways to read a text with the scanner alone.
-func checkPlain(t *testing.T, file string, text []byte, o Options) {
+// checkLines compares what is read of a text in chunks with what is read of it at once.
+func checkLines(t *testing.T, file string, text []byte, o Options) {
 	t.Helper()
 	for _, skip := range []bool{false, true} {
-		want := plainWay{}.load(file, text, o, skip)
+		want := loadChunks(file, text, o, skip, 0)
 		if want.Set != nil && want.Set.Digest != want.Set.ComputeDigest() {
 			t.Fatalf("%.300q\nthe digest is %s, and of the set as it is %s", text, want.Set.Digest, want.Set.ComputeDigest())
 		}
-		for _, way := range plainWays {
-			got := way.load(file, text, o, skip)
+		for _, chunk := range []int{3, 50, 1000} {
+			got := loadChunks(file, text, o, skip, chunk)
 			if reflect.DeepEqual(want, got) {
 				continue
 			}
 			if diff := cmp.Diff(want, got); diff != "" { // NaN is NaN for it
-				t.Fatalf("%.300q\n%+v (-scanner alone, +plain lines): %s", text, way, diff)
+				t.Fatalf("%.300q\nin chunks of %d (-at once, +in chunks): %s", text, chunk, diff)
 			}
 		}
 	}
 }
 
-// FuzzPlainLines: whatever the text, the reader of plain lines gives the set, the errors and the skipped records that the
-// scanner alone gives.
-func FuzzPlainLines(f *testing.F) {
+// FuzzLines: whatever the text, chunks of it give the same set, errors and skipped records.
+func FuzzLines(f *testing.F) {
 	names := []string{"mine.csv", "ratings.dat", "train_triplets.txt"}
 	addSeeds(f, func(name string) int { return slices.Index(names, name) }, ".csv", ".dat", ".data", ".tsv", ".txt")
 	for k, text := range oddFiles() {
-		if k%25 == 0 { // TestPlainLines has them all
+		if k%25 == 0 { // TestOddLines has them all
 			f.Add([]byte(text), k)
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte, choice int) {
 		choice = max(choice, 0)
 		o := Options{Times: choice%2 == 0, Duplicates: []Duplicates{"", DuplicatesLast, DuplicatesMean}[choice/2%3]}
-		checkPlain(t, names[choice%len(names)], text, o)
+		checkLines(t, names[choice%len(names)], text, o)
 	})
 }
 
@@ -136,38 +120,14 @@ func oddFiles() (files []string) {
 	return files
 }
 
-// TestPlainLines compares files that hold lines of every kind among plain ones.
-func TestPlainLines(t *testing.T) {
+// TestOddLines reads files that hold lines of every kind among plain ones.
+func TestOddLines(t *testing.T) {
 	options := []Options{{}, {Times: true, Duplicates: DuplicatesMean}}
 	for k, text := range oddFiles() {
 		if testing.Short() && k%5 > 0 {
 			continue
 		}
-		checkPlain(t, "mine.csv", []byte(text), options[k%2])
-	}
-}
-
-// TestPlainLinesLarge: a file of many blocks has a line here and there that is not plain.
-func TestPlainLinesLarge(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("userId,movieId,rating,timestamp\n")
-	r := rand.New(rand.NewPCG(1, 2))
-	for k := range 60_000 {
-		fmt.Fprintf(&text, "%d,%d,%v,%d\n", k/40*3, k%40*(1+k%1000), 0.5+float64(r.IntN(10))/2, r.IntN(1e9))
-		if k%25_000 == 7 {
-			fmt.Fprintf(&text, "\"%d\",%d,1,1\n\n", k, k)
-		}
-	}
-	o := Options{Duplicates: DuplicatesLast, Times: true}
-	want := plainWay{}.load("mine.csv", []byte(text.String()), o, false)
-	if want.Err != "" {
-		t.Fatal(want.Err)
-	}
-	for _, way := range []plainWay{{pieceSize, 1, 1 << 30}, {pieceSize, 3, 1 << 30}, {20_000, 4, 32 << 10}, {3000, 2, 1 << 30}} {
-		got := way.load("mine.csv", []byte(text.String()), o, false)
-		if !cmp.Equal(want, got) {
-			t.Errorf("%+v: %d ratings, error %q, digest %s; want %d and %s", way, got.Set.Len(), got.Err, got.Set.Digest, want.Set.Len(), want.Set.Digest)
-		}
+		checkLines(t, "mine.csv", []byte(text), options[k%2])
 	}
 }
 
