@@ -368,7 +368,6 @@ func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error 
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	t.items.Settle()
 	if t.features, err = list.readItems(ctx, f.Path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
 		return err
 	}

@@ -4,25 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
-	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/internal/lists"
 )
-
-// partSize bounds the ratings that are put in order, and then hashed, at a time: few enough to stay in
-// the cache in between.
-const partSize = 1 << 14
 
 // sort puts users, items, features and ratings into canonical order, of each pair one record.
 // The name of the set remains to be filled in.
 func (t *table) sort() (*dataset.Set, error) {
-	t.users.Settle()
-	t.items.Settle()
 	userIDs, userRank := t.users.Canonical()
 	itemIDs, itemRank := t.items.Canonical()
 	if err := t.settleTimes(); err != nil {
@@ -38,116 +29,31 @@ func (t *table) sort() (*dataset.Set, error) {
 		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices, Findings: t.found,
 	}
 	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
-	hashed := t.decode(set, t.users.Places(userRank), t.items.Places(itemRank))
-	if hashed == nil {
-		hashed = t.sortRows(set)
+	for k, u := range t.ratings.User {
+		t.ratings.User[k], t.ratings.Item[k] = userRank[u], itemRank[t.ratings.Item[k]]
 	}
-	if hashed == nil {
-		if err := t.mergeRows(set); err != nil {
-			return nil, err
-		}
-		return set, nil
+	if t.duplicates != DuplicatesCount && ascends(t.ratings) { // as most published files are
+		r := &t.ratings
+		r.User, r.Item, r.Value = slices.Clip(r.User), slices.Clip(r.Item), slices.Clip(r.Value)
+		set.Ratings = *r
+		set.Tested = t.tested(r.Len(), func(k int) int { return k })
+	} else if err := t.mergeRows(set); err != nil {
+		return nil, err
 	}
-	hashed.Tail(set)
-	set.Digest = hashed.Sum()
+	set.Digest = set.ComputeDigest()
 	return set, nil
 }
 
-// decode replaces the codes of users and items by their indices. If the ratings are then in the order
-// of a set, as in most published files, decode moves them to the set and returns their hash, else nil.
-func (t *table) decode(set *dataset.Set, users, items idtable.Places) *dataset.Digester {
-	r, n := t.ratings, t.ratings.Len()
-	ascend := make([]bool, (n+partSize-1)/partSize)
-	sorted := t.duplicates != DuplicatesCount
-	d := dataset.NewDigester()
-	d.Head(set, n)
-	inOrder(len(ascend), func(part int) {
-		from, to := partSize*part, min(partSize*(part+1), n)
-		users.Decode(r.User[from:to])
-		items.Decode(r.Item[from:to])
-		ascend[part] = ascends(slice(r, from, to))
-	}, func(part int) {
-		from, to := partSize*part, min(partSize*(part+1), n)
-		sorted = sorted && ascend[part] && ascends(slice(r, max(from-1, 0), min(from+1, n)))
-		if sorted {
-			d.Columns(slice(r, from, to))
-		}
-	})
-	if !sorted {
+// tested says of each of n ratings, by its place in the file, whether it is for a test; nil if none is.
+func (t *table) tested(n int, place func(k int) int) []bool {
+	if t.test == 0 {
 		return nil
 	}
-	if cap(r.Value)-n > n/8 { // a set lives long
-		r = slice(r, 0, n)
-		r.User, r.Item, r.Value = slices.Clone(r.User), slices.Clone(r.Item), slices.Clone(r.Value)
+	out := make([]bool, n)
+	for k := range out {
+		out[k] = place(k) >= t.test
 	}
-	set.Ratings = r
-	if t.test > 0 {
-		set.Tested = make([]bool, n)
-		for k := t.test; k < n; k++ {
-			set.Tested[k] = true
-		}
-	}
-	return d
-}
-
-// sortRows sorts the ratings into the set and returns their hash. It returns nil if a pair occurs
-// twice, or if the value of a pair counts its occurrences.
-func (t *table) sortRows(set *dataset.Set) *dataset.Digester {
-	if t.duplicates == DuplicatesCount {
-		return nil
-	}
-	r, n := t.ratings, t.ratings.Len()
-	start := csr.Starts(r.User, r.Users)
-	positions, values := r.Times != nil || t.test > 0, r.Value
-	if positions {
-		values = nil
-	}
-	keys := csr.Pairs(r.User, r.Item, values, r.Items, start)
-	out := dataset.NewRatings(r.Users, r.Items, n)
-	if r.Times != nil {
-		out.Times = make([]float64, n)
-	}
-	if t.test > 0 {
-		set.Tested = make([]bool, n)
-	}
-	cuts := cutRows(start)
-	var twice atomic.Bool
-	d := dataset.NewDigester()
-	d.Head(set, n)
-	inOrder(len(cuts)-1, func(part int) {
-		for u := cuts[part]; u < cuts[part+1]; u++ {
-			last := int32(-1)
-			for at := start[u]; at < start[u+1]; at++ {
-				item, low := int32(keys[at]>>32), uint32(keys[at])
-				if item == last {
-					twice.Store(true)
-				}
-				last = item
-				out.User[at], out.Item[at] = int32(u), item
-				if !positions {
-					out.Value[at] = math.Float32frombits(low)
-					continue
-				}
-				out.Value[at] = r.Value[low]
-				if out.Times != nil {
-					out.Times[at] = r.Times[low]
-				}
-				if set.Tested != nil {
-					set.Tested[at] = int(low) >= t.test
-				}
-			}
-		}
-	}, func(part int) {
-		if !twice.Load() {
-			d.Columns(slice(out, start[cuts[part]], start[cuts[part+1]]))
-		}
-	})
-	if twice.Load() {
-		set.Tested = nil
-		return nil
-	}
-	set.Ratings = out
-	return d
+	return out
 }
 
 // mergeRows merges the records of each pair into one, or returns an error that names a repeated pair.
@@ -161,65 +67,8 @@ func (t *table) mergeRows(set *dataset.Set) error {
 		set.Notices = append(set.Notices, dataset.Notice{Kind: dataset.NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
 	}
 	set.Ratings = t.ratings.Gather(perm)
-	if t.test > 0 {
-		set.Tested = make([]bool, len(perm))
-		for k, p := range perm {
-			set.Tested[k] = int(p) >= t.test
-		}
-	}
-	set.Digest = set.ComputeDigest()
+	set.Tested = t.tested(len(perm), func(k int) int { return int(perm[k]) })
 	return nil
-}
-
-// slice are some of the ratings, which share their memory.
-func slice(r dataset.Ratings, from, to int) dataset.Ratings {
-	r.User, r.Item, r.Value = r.User[from:to], r.Item[from:to], r.Value[from:to]
-	if r.Times != nil {
-		r.Times = r.Times[from:to]
-	}
-	return r
-}
-
-// cutRows cuts users into parts of partSize ratings or a little more: the first of each, and their number.
-func cutRows(start []int) []int {
-	cuts := []int{0}
-	users := len(start) - 1
-	for u := range users {
-		if start[u+1]-start[cuts[len(cuts)-1]] >= partSize || u == users-1 {
-			cuts = append(cuts, u+1)
-		}
-	}
-	return cuts
-}
-
-// inOrder does the work on all parts, on all processors, and what comes then on one part after another, in order, as soon as
-// the work on it is done.
-func inOrder(parts int, work, then func(part int)) {
-	workers := min(runtime.GOMAXPROCS(0)-1, parts)
-	if workers < 1 || parts < 2 {
-		for part := range parts {
-			work(part)
-			then(part)
-		}
-		return
-	}
-	done := make([]chan struct{}, parts)
-	for part := range done {
-		done[part] = make(chan struct{})
-	}
-	var next atomic.Int64
-	for range workers {
-		go func() {
-			for part := int(next.Add(1)) - 1; part < parts; part = int(next.Add(1)) - 1 {
-				work(part)
-				close(done[part])
-			}
-		}()
-	}
-	for part := range parts {
-		<-done[part]
-		then(part)
-	}
 }
 
 // ascends reports whether the ratings ascend by user, then item, and hold no pair twice.

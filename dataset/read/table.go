@@ -285,10 +285,10 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 	itemID, wrongItem := idtext.Parse(itemID)
 	var user, item int32
 	if wrongUser == nil && wrongItem == nil {
-		user, wrongUser = t.users.Code(userID)
+		user, wrongUser = t.users.Index(userID)
 	}
 	if wrongUser == nil && wrongItem == nil {
-		item, wrongItem = t.items.Code(itemID)
+		item, wrongItem = t.items.Index(itemID)
 	}
 	switch {
 	case wrongUser != nil:
@@ -316,7 +316,6 @@ func (t *table) openTest(ctx context.Context, o Options) error {
 		err = t.readTest(ctx, in, o)
 		err = errors.Join(err, in.Close())
 	}
-	t.items.Settle()
 	for t.features.titles != nil && len(t.features.titles) < len(t.items.Names) { // items that the list of items does not have
 		t.features.grow()
 	}

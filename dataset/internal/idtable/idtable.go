@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,64 +24,8 @@ type Table struct {
 	number map[string]int32 // of all other ids
 	last   int32            // number of the other id looked up last: files are often sorted by user
 
-	Seen Set // Small integer ids that have a code and, until they are settled, no number
-
 	// Mapped leaves small alone: of many tables each might hold one id, and 16 MB.
 	Mapped bool
-}
-
-// Code returns what stands for an id in a column until all are known: a small integer its own value, so that it takes no looking
-// up, any other id the complement of its number.
-func (t *Table) Code(id []byte) (int32, error) {
-	if small, isSmall := smallInteger(id); isSmall {
-		t.Seen.Add(int32(small))
-		return int32(small), nil
-	}
-	n, err := t.Index(id)
-	return ^n, err
-}
-
-// Settle gives the small integer ids that have a code their numbers.
-func (t *Table) Settle() {
-	if most := len(t.Seen) - 1; most >= 0 {
-		t.Small = slices.Grow(t.Small, max(0, 64*most+bits.Len64(t.Seen[most])-len(t.Small)))
-	}
-	for w, ids := range t.Seen {
-		for ; ids != 0; ids &= ids - 1 {
-			small := 64*w + bits.TrailingZeros64(ids)
-			if small >= len(t.Small) || t.Small[small] < 0 {
-				t.add(strconv.Itoa(small), small, true)
-			}
-		}
-	}
-	t.Seen = nil
-}
-
-// Places says where ids stand in the canonical order, by their codes.
-type Places struct {
-	small []int32 // of small integers, by their values
-	other []int32 // of others, by their numbers
-}
-
-// Places takes the place of each number. The ids must be settled; the table is used up.
-func (t *Table) Places(rank []int32) Places {
-	for v, n := range t.Small {
-		if n >= 0 {
-			t.Small[v] = rank[n]
-		}
-	}
-	return Places{small: t.Small, other: rank}
-}
-
-// Decode puts places where the codes are.
-func (p Places) Decode(codes []int32) {
-	for k, code := range codes {
-		if code >= 0 {
-			codes[k] = p.small[code]
-		} else {
-			codes[k] = p.other[^code]
-		}
-	}
 }
 
 // Index returns the number of an id, a new one when the id is new.
@@ -217,20 +160,4 @@ func plainID(id string) string {
 		return id
 	}
 	return cmp.Or(strings.TrimLeft(id, "0"), "0")
-}
-
-// Set is a set of ids that are small integers.
-type Set []uint64
-
-func (s Set) Has(id int32) bool {
-	w := int(uint32(id) / 64)
-	return w < len(s) && s[w]>>(uint32(id)%64)&1 != 0
-}
-
-func (s *Set) Add(id int32) {
-	w := int(uint32(id) / 64)
-	if w >= len(*s) {
-		*s = append(*s, make(Set, w+1-len(*s))...)
-	}
-	(*s)[w] |= 1 << (uint32(id) % 64)
 }
