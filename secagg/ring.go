@@ -206,8 +206,8 @@ func (p *PartialSum) Read(m protocol.StageMessage) ([][]byte, error) {
 
 // removals returns a client's removals as residues.
 func (p *PartialSum) removals(m *protocol.Unmask) ([][]byte, error) {
-	if err := checkRemovals(p.plan, m); err != nil {
-		return nil, err
+	if len(m.Removed) != len(p.plan.Releases) || len(m.Removals) != 0 {
+		return nil, fmt.Errorf("%w: %d coded removals and %d others for %d releases", ErrMalformed, len(m.Removed), len(m.Removals), len(p.plan.Releases))
 	}
 	out := make([][]byte, len(m.Removed))
 	for i, r := range p.plan.Releases {
@@ -219,10 +219,7 @@ func (p *PartialSum) removals(m *protocol.Unmask) ([][]byte, error) {
 			out[i] = m.Removed[i] // residues already, or nothing
 			continue
 		}
-		v, err := mask.NewVector(r.Width, r.Len)
-		if err == nil {
-			err = v.AddInts(removal)
-		}
+		v, err := residues(r, removal) // noise may be wider than the ring
 		if err != nil {
 			return nil, err
 		}

@@ -126,28 +126,13 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	if err := a.checkRevealed(ofInputs, at, m.Shares); err != nil {
 		return err
 	}
-	if err := checkRemovals(a.plan, m); err != nil {
+	part := &PartialSum{plan: a.plan, stage: protocol.StageUnmask, rounds: a.params.Rounds, sums: a.sums}
+	removals, err := part.removals(m)
+	if err == nil {
+		err = part.Add(removals)
+	}
+	if err != nil {
 		return err
-	}
-	removals := make([][]int64, len(m.Removed))
-	for i, r := range a.plan.Releases {
-		var err error
-		if removals[i], err = checkRemoved(a.setup.Cohort, a.params.Rounds, r, m.Removed[i]); err != nil {
-			return fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
-		}
-	}
-	for i, v := range a.sums {
-		var err error
-		switch a.plan.Releases[i].Noise.Kind {
-		case protocol.Split:
-			err = v.AddInts(removals[i])
-		case protocol.TwoRound: // the masks over it are taken off with those over the inputs
-			err = v.AddPacked(m.Removed[i])
-		default: // nothing changes
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return a.reveal(ofInputs, at, m.Shares)
 }
@@ -170,14 +155,6 @@ func (a *Aggregator) reveal(l layer, holder int, shares []protocol.RevealedShare
 	return nil
 }
 
-// checkRemovals says whether there is one for each release.
-func checkRemovals(p *protocol.Plan, m *protocol.Unmask) error {
-	if len(m.Removed) != len(p.Releases) || len(m.Removals) != 0 {
-		return fmt.Errorf("%w: %d coded removals and %d others for %d releases", ErrMalformed, len(m.Removed), len(m.Removals), len(p.Releases))
-	}
-	return nil
-}
-
 // checkRemoved says what is wrong with what the noise of a release changes by, and
 // returns the removal where it is in the clear: then it cannot be larger than noise.
 func checkRemoved(c protocol.Cohort, rounds int, r protocol.Release, removed []byte) ([]int64, error) {
@@ -192,7 +169,6 @@ func checkRemoved(c protocol.Cohort, rounds int, r protocol.Release, removed []b
 			if math.Abs(float64(x)) > most {
 				return nil, fmt.Errorf("coordinate %d is %d, and no noise has more than %.6g to remove", j, x, most)
 			}
-			removal[j] = lift(uint64(x), r.Width) // noise may be wider than the ring
 		}
 		return removal, nil
 	case protocol.TwoRound:
