@@ -155,6 +155,11 @@ func (m *MaskedInput) fields(c *codec.Codec) {
 		c.Fixed(2, "secret", x.Secret[:])
 	})
 	c.Optional(5, "head", &m.Head, HeadSize)
+	c.Bytes(6, "proof", &m.Proof)
+	c.Bytes(7, "blindings", &m.Blindings)
+	if (len(m.Proof) == 0) != (len(m.Blindings) == 0) || len(m.Blindings)%32 != 0 {
+		c.Fail(codec.ErrValue, "blindings", "%d bytes beside a proof of %d", len(m.Blindings), len(m.Proof))
+	}
 }
 
 // vectors is a list of vectors: there are none where a relay holds them, and some elsewhere.
@@ -224,7 +229,8 @@ func (m *Abort) fields(c *codec.Codec) {
 	c.Round(1, &m.Round)
 	few, _ := m.Reason.(*TooFew)
 	lost, _ := m.Reason.(*Unrecoverable)
-	if few != nil && few.Round != m.Round || lost != nil && lost.Round != m.Round {
+	lied, _ := m.Reason.(*Unproved)
+	if few != nil && few.Round != m.Round || lost != nil && lost.Round != m.Round || lied != nil && lied.Round != m.Round {
 		c.Fail(codec.ErrValue, "round", "%d, the reason is of another", m.Round)
 	}
 	codec.Message(c, 2, "too_few", &few, func(e *TooFew) {
@@ -238,16 +244,21 @@ func (m *Abort) fields(c *codec.Codec) {
 		c.Number(3, "required", &e.Required)
 		c.Flag(4, "dealt", &e.Dealt)
 	})
+	codec.Message(c, 4, "unproved", &lied, func(*Unproved) {})
 	switch {
+	case lied != nil && (few != nil || lost != nil):
+		c.Fail(codec.ErrSyntax, "unproved", "it stands beside its alternative")
 	case few != nil && lost != nil:
 		c.Fail(codec.ErrSyntax, "unrecoverable", "it stands beside its alternative")
-	case few == nil && lost == nil:
+	case few == nil && lost == nil && lied == nil:
 		c.Missing("reason")
 	case !c.Reads():
 	case few != nil:
 		few.Round, m.Reason = m.Round, few
-	default:
+	case lost != nil:
 		lost.Round, m.Reason = m.Round, lost
+	default:
+		lied.Round, m.Reason = m.Round, lied
 	}
 }
 

@@ -113,6 +113,46 @@ func twice(times int) protocol.Limits {
 	}
 }
 
+// An honest client's input is beyond its bounds with probability at most 2^-40 over all clients, rounds and releases. This goes by
+// the exact law of two coordinates of a share of the noise. Coordinates are never allowed more than the norm.
+func TestInputBound(t *testing.T) {
+	const m, rounds = 260, 20
+	for _, v := range []float64{0.5, 4, 60} {
+		p := reachPlan(2, 10*v, 3, 1) // of ten clients, who all stay
+		law := skellam(v, m)
+		linf, l2 := p.InputBound(p.Releases[0], rounds)
+		if linf <= 3 || l2 <= 20.5 || linf > l2 {
+			t.Errorf("variance %v: bounds are %v and %v", v, linf, l2)
+		}
+		over, chance := 0., 0.
+		for x := -m; x <= m; x++ {
+			if math.Abs(float64(x)) > linf-3 {
+				over += 2 * law[x+m]
+			}
+			for y := -m; y <= m; y++ {
+				if math.Hypot(float64(x), float64(y)) > l2/(1+1e-9)-20.5 {
+					chance += law[x+m] * law[y+m]
+				}
+			}
+		}
+		if all := (over + chance) * rounds * 10; all > 0x1p-40 {
+			t.Errorf("variance %v: honest inputs are beyond their bounds with a chance of %g", v, all)
+		}
+		p.Releases = append(p.Releases, p.Releases[0])
+		if a, b := p.InputBound(p.Releases[0], rounds); !(a > linf && b > l2) {
+			t.Errorf("bounds of each of two releases are %v and %v, of one %v and %v", a, b, linf, l2)
+		}
+	}
+	p := reachPlan(200_000, 1e7, 0, 1) // in many coordinates the norm is close to its expectation
+	if _, got := p.InputBound(p.Releases[0], rounds); got-20.5 < math.Sqrt(2e11) || got-20.5 > 1.1*math.Sqrt(2e11) {
+		t.Errorf("the norm of a share reaches %g, expected is %g", got, math.Sqrt(2e11))
+	}
+	p.Releases[0].Noise = protocol.Noise{} // D2 bounds both, and nothing is added
+	if linf, l2 := p.InputBound(p.Releases[0], rounds); linf != 20 || math.Abs(l2-20.5) > 1e-6 {
+		t.Errorf("without noise the bounds are %v and %v", linf, l2)
+	}
+}
+
 // By hand: the integers of four clients move by less than 4 each, at scale 10 x - 2y by less than 4·(1 + 2)/10 = 1.2.
 func TestBrokenLimitIsNamed(t *testing.T) {
 	for x, want := range map[float64]string{4: "", 5.1: "", 5.4: `release "x": coordinate 0`, math.NaN(): `release "x"`} {

@@ -307,6 +307,9 @@ type MaskedInput struct {
 	// Head is the signed head of the client's ledger, which counts the round. A deployment alone
 	// has ledgers that outlive a process, so a simulation leaves it empty.
 	Head []byte
+	// Proof says that the vectors are within their bounds. Blindings, which are masked scalars of 32 bytes, open the sum of what
+	// proofs commit to. Both are empty unless inputs are verified.
+	Proof, Blindings []byte
 }
 
 // HeadSize is the length in bytes of the signed head of a ledger.
@@ -406,7 +409,7 @@ type Final struct {
 	Receipt   []byte // of a deployment, from the aggregator: the session's place in the log of sessions (store.Receipt)
 }
 
-// Reason is why a round was aborted: a *TooFew or an *Unrecoverable.
+// Reason is why a round was aborted: a *TooFew, an *Unrecoverable or an *Unproved.
 type Reason interface {
 	error
 	aborts()
@@ -421,6 +424,15 @@ type TooFew struct {
 
 func (*TooFew) aborts()        {}
 func (*Unrecoverable) aborts() {}
+func (*Unproved) aborts()      {}
+
+// Unproved is why a round was aborted whose inputs are verified: the sum is not the sum of the vectors that clients proved to be
+// within their bounds. One of them masked another vector, and nothing says which.
+type Unproved struct{ Round uint64 }
+
+func (e *Unproved) Error() string {
+	return fmt.Sprintf("round %d: the sum is not of the vectors that clients proved to be within their bounds: one of them lied about its vector", e.Round)
+}
 
 func (e *TooFew) Error() string {
 	return fmt.Sprintf("round %d: %d clients left after the stage %s, %d required", e.Round, e.Left, e.Stage, e.Required)

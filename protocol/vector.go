@@ -216,14 +216,33 @@ func (p *Plan) HonestSumBound(r Release, survivors, answered int) HonestSumBound
 	n := float64(survivors)
 	out.L2, out.LInf = n*d2, n*out.Client.LInf
 	if r.Noise.Variance > 0 {
-		v, length, i := r.Noise.Final(p.Cohort, survivors, answered), float64(r.Len), float64(p.Round)
-		chance := HonestSumFailure / (i * (i + 1) * float64(len(p.Releases)))
-		t := tail(math.Log(4*length/chance), 1, v)
-		l := math.Log(2 / chance)
-		out.LInf += t
-		out.L2 += math.Sqrt(length*v + tail(l, t*t, length*(3*v*v+v)))
+		i := float64(p.Round)
+		linf, l2 := noiseBound(r.Len, r.Noise.Final(p.Cohort, survivors, answered), HonestSumFailure/(i*(i+1)*float64(len(p.Releases))))
+		out.LInf, out.L2 = out.LInf+linf, out.L2+l2
 	}
 	return out
+}
+
+// noiseBound bounds the magnitude of each of length numbers of Skellam noise of variance v, and their L2 norm. HonestSumBound
+// says how. The bounds do not hold together with at most the given chance.
+func noiseBound(length int, v, chance float64) (linf, l2 float64) {
+	n := float64(length)
+	t := tail(math.Log(4*n/chance), 1, v)
+	return t, math.Sqrt(n*v + tail(math.Log(2/chance), t*t, n*(3*v*v+v)))
+}
+
+// InputBound bounds one honest client's vector of a release with its share of the noise, in integers: the magnitude of any
+// coordinate, and the L2 norm. Both hold for all clients in at most so many rounds, except with probability HonestSumFailure.
+func (p *Plan) InputBound(r Release, rounds int) (linf, l2 float64) {
+	client := p.HonestSumBound(r, p.Cohort.Required(), p.Cohort.Required()).Client
+	linf, l2 = client.LInf, client.L2
+	if r.Noise.Variance > 0 {
+		chance := HonestSumFailure / (float64(max(1, rounds)) * float64(len(p.Releases)) * float64(p.Cohort.Clients))
+		t, norm := noiseBound(r.Len, r.Noise.Share(p.Cohort), chance)
+		linf, l2 = linf+t, l2+norm
+	}
+	l2 *= 1 + 1e-9 // the rounding of this arithmetic
+	return min(linf, l2), l2
 }
 
 // tail is Bernstein's bound solved for the deviation that is exceeded with a chance of

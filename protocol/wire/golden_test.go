@@ -151,6 +151,7 @@ func messages() map[string]protocol.Message {
 		"masked-input":               &protocol.MaskedInput{Round: 9, Masked: masked},
 		"masked-input, with complaints": &protocol.MaskedInput{Round: 9, Masked: masked, Complaints: []protocol.Complaint{
 			{Of: 0, Secret: [32]byte(fill(32, 3))}, {Of: 299, Secret: [32]byte(fill(32, 4))}}},
+		"masked-input, verified":            &protocol.MaskedInput{Round: 9, Masked: masked, Proof: fill(200, 7), Blindings: fill(96, 8)},
 		"masked-input, with a head":         &protocol.MaskedInput{Round: 9, Masked: masked, Head: fill(104, 6)},
 		"masked-input, next set up":         &protocol.MaskedInput{Round: 9, Masked: masked, Next: ahead},
 		"survivors":                         &protocol.Survivors{Round: 9, Count: 2, U1: protocol.Bitmap{3}},
@@ -170,6 +171,7 @@ func messages() map[string]protocol.Message {
 		"result":                          &protocol.Result{Round: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},
 		"result, nobody answered":         &protocol.Result{Round: 9, Survivors: 1, Integers: [][]int64{{0}}},
 		"abort, unrecoverable":            &protocol.Abort{Round: 9, Reason: &protocol.Unrecoverable{Round: 9, Client: 17, Left: 3, Required: 4}},
+		"abort, unproved":                 &protocol.Abort{Round: 9, Reason: &protocol.Unproved{Round: 9}},
 		"abort, dealt":                    &protocol.Abort{Round: 9, Reason: &protocol.Unrecoverable{Round: 9, Left: 4, Required: 4, Dealt: true}},
 		"held":                            &protocol.Held{Round: 9, Connected: 3, Required: 200},
 		"final":                           &protocol.Final{Model: []byte("the model")},

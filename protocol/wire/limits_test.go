@@ -80,6 +80,15 @@ func TestLimitsFor(t *testing.T) {
 	if d := gocmp.Diff(want, wire.LimitsFor(s)); d != "" {
 		t.Errorf("limits of plans of two forms (-want +got):\n%s", d)
 	}
+	// Proofs about inputs.
+	s.Proof = 777
+	for _, k := range []protocol.Kind{protocol.KindMaskedInput, protocol.KindForward} {
+		want.Bytes[k] += 777
+	}
+	want.Inside[protocol.KindMaskedInput] += 777
+	if d := gocmp.Diff(want, wire.LimitsFor(s)); d != "" {
+		t.Errorf("limits where inputs are verified (-want +got):\n%s", d)
+	}
 }
 
 // Before anything is known, no client and no list is taken, and nothing that is long.

@@ -155,6 +155,8 @@ type Session struct {
 	Neighbours int
 	// Model is the length in bytes of the longest model that is broadcast.
 	Model int
+	// Proof is the length in bytes of the longest proof about an input with its blindings; 0 unless inputs are verified.
+	Proof int
 }
 
 // The sizes of entries of lists at their largest, which is in active mode. Replaced noise, of semi-honest mode, has a key of 34
@@ -180,7 +182,7 @@ const (
 //	roster                      s + 146 N
 //	shares                      s + 260 k
 //	delivery                    s + B + 260 k
-//	masked-input                s + P + 16 r + 42 k + s, the last for the next advertise
+//	masked-input                s + P + 16 r + 42 k + proof + s, the last for the next advertise
 //	survivors                   s + B + the next roster
 //	quorum                      s + 74 N
 //	unmask                      s + 60 k + 9/8 Q + 80 r + the next shares
@@ -227,7 +229,7 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 	bitmap, removals := bitmapSize(n), p.RemovalSize(n)
 	advertise, roster, shares := slack, slack+memberSize*n, slack+sealedSize*s.Neighbours
 	delivery := bitmap + shares
-	masked := slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + advertise
+	masked := slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + s.Proof + advertise
 	unmask := slack + revealedSize*s.Neighbours + removals + removals/8 + (64+vectorSize)*releases + shares
 	survivors := slack + bitmap + roster
 	out := Limits{Clients: n, Releases: releases}

@@ -105,6 +105,7 @@ GOOD = [
     ("masked-input", "masked-input", b"".join((uint(1, 9),) + MASKED)),
     ("masked-input, next set up", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(3, *ADVERTISE, uint(3, 1))),
     ("masked-input, with a head", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(5, fill(104, 6))),
+    ("masked-input, verified", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(6, fill(200, 7)) + data(7, fill(96, 8))),
     ("masked-input, with complaints", "masked-input",
      b"".join((uint(1, 9),) + MASKED) + data(4, data(2, fill(32, 3))) + data(4, uint(1, 299), data(2, fill(32, 4)))),
     ("survivors", "survivors", uint(1, 9) + data(2, b"\x03")),
@@ -127,6 +128,7 @@ GOOD = [
     ("abort, " + stage, "abort", uint(1, 9) + data(2, uint(1, i + 1), uint(2, i) if i else b"", uint(3, 200)))
     for i, stage in enumerate(["advertise", "share", "prepared", "masked-input", "consistency", "unmask", "replace"])
 ] + [
+    ("abort, unproved", "abort", uint(1, 9) + data(4)),
     ("abort, unrecoverable", "abort", uint(1, 9) + data(3, uint(1, 17), uint(2, 3), uint(3, 4))),
     ("abort, dealt", "abort", uint(1, 9) + data(3, uint(2, 4), uint(3, 4), uint(4, 1))),
     ("final", "final", data(1, "the model")),
@@ -182,6 +184,8 @@ BAD = [
     ("ahead twice", "shares", b"".join(SHARES) + uint(4, 1) + uint(4, 1), "syntax", "ahead"),
     ("bytes for replaces", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT) + data(4, b"\x01"), "syntax", "replaces"),
     ("a negative stage", "abort", uint(1, 9) + data(2, uint(1, 2**64 - 1), uint(3, 4)), "syntax", "too_few.stage"),
+    ("a reason beside its alternative", "abort", uint(1, 9) + data(3, uint(3, 4)) + data(4), "syntax", "unproved"),
+    ("a reason that says more than it has", "abort", uint(1, 9) + data(4, uint(1, 1)), "syntax", "unproved"),
     ("both reasons", "abort", uint(1, 9) + data(2, uint(1, 1), uint(3, 4)) + data(3, uint(3, 4)), "syntax", "unrecoverable"),
     ("a phase that is not UTF-8", "open", plan(round=uint(2, 7) + data(3, b"\xff")), "syntax", "plan.phase"),
     ("a phase after the releases", "open", plan(rest=data(3, "p")), "syntax", "plan"),
@@ -210,6 +214,9 @@ BAD = [
     ("no survivors", "survivors", uint(1, 9), "value", "u1"),
     ("no signature", "consistency", uint(1, 9), "value", "signature"),
     ("a short secret of a complaint", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(4, data(2, fill(31, 3))), "value", "complaints[0].secret"),
+    ("a proof without blindings", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(6, "p"), "value", "blindings"),
+    ("blindings without a proof", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(7, fill(32, 1)), "value", "blindings"),
+    ("a short blinding", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(6, "p") + data(7, fill(63, 1)), "value", "blindings"),
     ("a short head", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(5, fill(103, 6)), "value", "head"),
     ("complaints that descend", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(4, uint(1, 5), data(2, fill(32, 3))) + data(4, uint(1, 5), data(2, fill(32, 3))), "value", "complaints[1].client"),
     ("5 complaints", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(4) * 5, "limit", "complaints"),
