@@ -32,6 +32,7 @@ type Aggregator struct {
 	spooled   bool                    // the round's shares are in spools
 	broken    error                   // a spool failed
 	sums      []*mask.Vector
+	verified  *verified                  // nil unless inputs are verified
 	held      map[protocol.ClientID]bool // whose vectors of the present stage a relay holds
 	u1, u2    protocol.Bitmap            // whose masked inputs arrived; who of them replaced noise
 	latest    partialView                // the set that clients were last told parts of
@@ -75,6 +76,9 @@ func (a *Aggregator) Begin(plan *protocol.Plan) error {
 	if a.sums, err = vectors(plan); err != nil {
 		return err
 	}
+	if err = a.verifies(plan); err != nil {
+		return err
+	}
 	a.plan = plan
 	return nil
 }
@@ -88,8 +92,8 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 	return a.receive(from, m, func() error { return a.take(from, m, a.check(from, m, protocol.Workers(1))) })
 }
 
-// Verify is the first part of Receive, for a message with signatures, and nil for any other message. It returns a function that
-// verifies the signatures. That function returns the second part, which takes the message or says what is wrong with it. Verifying
+// Verify is the first part of Receive, for a message with signatures or a proof, and nil for any other message. It returns a function
+// that verifies them. That function returns the second part, which takes the message or says what is wrong with it. Verifying
 // reads only state that is fixed as long as the stage is, so it may run on any goroutine, beside anything but Close.
 func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error) {
 	if round, stage := m.At(); !a.Confirms() || a.expects(from, round, stage) != nil {
@@ -97,12 +101,17 @@ func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) fun
 	}
 	switch m.(type) {
 	case *protocol.Advertise, *protocol.Shares, *protocol.Consistency:
-		return func(run protocol.Runner) func() error {
-			err := a.check(from, m, run)
-			return func() error { return a.receive(from, m, func() error { return a.take(from, m, err) }) }
+	case *protocol.MaskedInput:
+		if a.verified == nil {
+			return nil
 		}
+		a.inputContext() // which is read
 	default:
 		return nil
+	}
+	return func(run protocol.Runner) func() error {
+		err := a.check(from, m, run)
+		return func() error { return a.receive(from, m, func() error { return a.take(from, m, err) }) }
 	}
 }
 
@@ -114,6 +123,8 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 		return a.checkAdvertised(from, m)
 	case *protocol.Shares:
 		return a.checkShared(from, m, run)
+	case *protocol.MaskedInput:
+		return a.checkProof(from, m)
 	case *protocol.Consistency:
 		return a.checkConfirmed(from, m)
 	default:

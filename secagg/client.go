@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/inputproof"
 	"github.com/fedsim/fedsim/secagg/mask"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
@@ -89,7 +90,8 @@ func (p *Party) later(s protocol.Setup) error {
 type Client struct {
 	party   *Party
 	setup   protocol.Setup
-	plan    *protocol.Plan // nil before Begin
+	plan    *protocol.Plan    // nil before Begin
+	shape   *inputproof.Shape // nil unless inputs are verified
 	setting protocol.Hash
 	draw    uint64         // which setup of the party's this is: tells its randomness apart
 	stage   protocol.Stage // the next to answer; Stages after the last or an error
@@ -148,8 +150,12 @@ func (c *Client) Begin(plan *protocol.Plan) error {
 	if err := plan.Validate(); err != nil {
 		return err
 	}
+	shape, err := c.party.cfg.Params.shape(plan)
+	if err != nil {
+		return err
+	}
 	c.party.last = plan.Round
-	c.plan = plan
+	c.plan, c.shape = plan, shape
 	return nil
 }
 

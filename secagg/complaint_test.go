@@ -20,6 +20,14 @@ import (
 func badDealer(t *testing.T, neighbours []int, lost ...int) *federation {
 	t.Helper()
 	f := small(t, graph.Active)
+	f.dealFalsely(neighbours, lost...)
+	return f
+}
+
+// dealFalsely goes through the stages before the masked input.
+func (f *federation) dealFalsely(neighbours []int, lost ...int) {
+	t := f.t
+	t.Helper()
 	f.through(protocol.StageAdvertise)
 	for i := range f.clients {
 		m, err := f.answer(protocol.StageShare, i)
@@ -44,7 +52,6 @@ func badDealer(t *testing.T, neighbours []int, lost ...int) *federation {
 	for _, i := range lost {
 		f.alive[i] = false
 	}
-	return f
 }
 
 // A dealer's bad shares, under its own signature, would stop their holders; or, revealed later,

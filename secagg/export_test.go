@@ -7,7 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"filippo.io/edwards25519"
+
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/inputproof"
 	"github.com/fedsim/fedsim/secagg/mask"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
@@ -36,6 +39,16 @@ func (a *Aggregator) Fork() *Aggregator {
 	for i, v := range a.sums {
 		f.sums[i], _ = mask.NewVector(v.Width(), v.Len())
 		_ = f.sums[i].Add(v)
+	}
+	if x := a.verified; x != nil {
+		f.verified = &verified{shape: x.shape, proofs: slices.Clone(x.proofs), blindings: make([]*edwards25519.Scalar, len(x.blindings)), removed: make([]*mask.Vector, len(x.removed))}
+		for i, s := range x.blindings {
+			f.verified.blindings[i] = edwards25519.NewScalar().Set(s)
+		}
+		for i, v := range x.removed {
+			f.verified.removed[i], _ = mask.NewVector(v.Width(), v.Len())
+			_ = f.verified.removed[i].Add(v)
+		}
 	}
 	return &f
 }
@@ -220,4 +233,16 @@ func (a *Aggregator) Stripped(clients protocol.Bitmap, residues [][]byte, run pr
 		out[i] = v.AppendInts(nil)
 	}
 	return out, nil
+}
+
+// ProveBeyond has the client prove bounds that are wider by a tenth than the bounds of its plan.
+func (c *Client) ProveBeyond() error {
+	bounds := make([]inputproof.Bound, len(c.plan.Releases))
+	for i, r := range c.plan.Releases {
+		linf, l2 := c.plan.InputBound(r, c.party.cfg.Params.Rounds)
+		bounds[i] = inputproof.Bound{Len: r.Len, LInf: int64(1.1 * linf), Squares: int64(1.1 * 1.1 * l2 * l2)}
+	}
+	var err error
+	c.shape, err = inputproof.New(bounds)
+	return err
 }

@@ -33,6 +33,7 @@ const (
 	semiHonest uint8 = iota
 	active
 	replaced // semi-honest too
+	proved   // active, with verified inputs
 	settings
 )
 
@@ -42,14 +43,15 @@ func scenes(t testing.TB) (out [settings]*scene) {
 		p := plan(5, releases()...)
 		p.Cohort = protocol.Cohort{Clients: 5, Tolerance: 0.2}
 		p.Releases[1].Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
-		mode := graph.SemiHonest
+		params := secagg.Params{Mode: graph.SemiHonest, VerifyInputs: uint8(k) == proved}
 		switch uint8(k) {
-		case active:
-			mode = graph.Active
+		case active, proved:
+			params.Mode = graph.Active
+			p.Releases[0].L2, p.Releases[1].L2 = 2000, 2000
 		case replaced:
 			p.Releases[1].Noise.Kind = protocol.TwoRound
 		}
-		s := &scene{federation: newFederation(t, p, secagg.Params{Mode: mode}), active: mode == graph.Active}
+		s := &scene{federation: newFederation(t, p, params), active: params.Mode == graph.Active}
 		for i := range s.removals {
 			s.removals[i] = []protocol.Integers{{}, {Value: []int64{int64(i), -5, 0}}}
 		}
@@ -97,7 +99,7 @@ func blamed(err error, parties ...protocol.Party) bool {
 // FuzzReceive: a client's message. A malformed message names the client and does not count; the
 // sound message that follows leads to the plain sum. A signed message is accepted only as it was
 // signed: in active mode keys, a signature over survivors, and revealed shares. If a client
-// complains of others, the rest continue.
+// complains of others, the rest continue. Where inputs are verified, no other sum than the plain one is ever released.
 func FuzzReceive(f *testing.F) {
 	all := scenes(f)
 	f.Fuzz(func(t *testing.T, setting, number uint8, script []byte) {
@@ -145,7 +147,13 @@ func FuzzReceive(f *testing.F) {
 					t.Errorf("complaints are taken: %+v", in.Complaints)
 				}
 			}
-			if _, err := s.finish(t, a, stage, in.Complaints); err != nil {
+			got, err := s.finish(t, a, stage, in.Complaints)
+			if s.params.VerifyInputs { // it is the plain sum, or nothing is released
+				lied, ok := errors.AsType[*protocol.Unproved](err)
+				if d := cmp.Diff(s.plain(), got); err == nil && d != "" || err != nil && (!ok || lied.Round != s.plan.Round || got != nil) {
+					t.Errorf("error %v, sum (-want +got):\n%s", err, d)
+				}
+			} else if err != nil {
 				t.Errorf("after complaints %+v: %v", in.Complaints, err)
 			}
 		}

@@ -36,6 +36,9 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 	if err != nil {
 		return nil, err
 	}
+	if err = c.prove(out, sums, masks, run); err != nil {
+		return nil, err
+	}
 	for i, v := range sums {
 		if out.Masked[i], err = masked(v, c.plan.Releases[i], c.context, masks, run); err != nil {
 			return nil, err
@@ -190,6 +193,9 @@ func (a *Aggregator) input(from protocol.ClientID, m *protocol.MaskedInput) erro
 	if err := checkMasked(a.plan, m); err != nil {
 		return err
 	}
+	if err := a.verified.keep(m); err != nil {
+		return err
+	}
 	for i, v := range a.sums {
 		if err := v.AddPacked(m.Masked[i]); err != nil {
 			return err
@@ -222,7 +228,7 @@ func (a *Aggregator) closeInput() error {
 			a.u1.Set(i)
 		}
 	}
-	a.contexts[ofInputs] = a.roster.context(a.plan, a.wholly(a.arrived))
+	a.inputContext()
 	if !a.Confirms() { // all are delivered, or too late
 		a.dealt.drop()
 	}

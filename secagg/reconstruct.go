@@ -33,11 +33,11 @@ func (a *Aggregator) Sum(run protocol.Runner) ([][]int64, error) {
 	for _, s := range a.revealed[:layersOf(a.setup)] {
 		s.drop()
 	}
-	out := make([][]int64, len(a.sums))
-	for i, r := range a.plan.Releases {
-		out[i] = a.sums[i].AppendInts(make([]int64, 0, r.Len))
+	if err := a.opened(run); err != nil {
+		return nil, err
 	}
-	a.sums = nil
+	out := integers(a.sums)
+	a.sums, a.verified = nil, nil
 	return out, nil
 }
 
@@ -79,7 +79,10 @@ func (a *Aggregator) takeOff(l layer, masks []masking, run protocol.Runner) erro
 			return err
 		}
 	}
-	return nil
+	if a.verified == nil {
+		return nil
+	}
+	return addScalarMasks(a.verified.blindings, a.contexts[l], masks)
 }
 
 // masked returns the clients between whom there are masks of a layer, and among them the clients whose vectors are in its sum.

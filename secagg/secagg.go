@@ -109,6 +109,8 @@ type Params struct {
 	Identities []ed25519.PublicKey
 	// List, if set, is a hash that all parties of a sum must have alike: clients with another one share no masks.
 	List protocol.Hash
+	// VerifyInputs, in active mode alone, has each client prove that its input is within its bounds before it is added.
+	VerifyInputs bool
 	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this round that no party could
 	// predict before the clients had acknowledged the roster. The ring is drawn from it. Empty: there is none.
 	Beacon []byte
@@ -125,7 +127,8 @@ var ErrChosen = errors.New("secagg: a part of the clients is chosen by the ID of
 // Validate reports everything that makes a real sum of the plan impossible; it names the
 // bound that fails where no graph meets all bounds.
 func (p Params) Validate(plan *protocol.Plan) error {
-	return errors.Join(plan.Validate(), p.validateSetup(plan.Setup()))
+	_, err := p.shape(plan)
+	return errors.Join(plan.Validate(), p.validateSetup(plan.Setup()), err)
 }
 
 // validateSetup is the part that can be checked before there is a plan.
@@ -185,6 +188,9 @@ func (p Params) setting(s protocol.Setup) protocol.Hash {
 	}
 	if p.List != (protocol.Hash{}) {
 		t.Bytes(p.List[:])
+	}
+	if p.VerifyInputs {
+		t.Text("verify-inputs")
 	}
 	return t.Sum()
 }
@@ -328,6 +334,7 @@ type Cost struct {
 	Choice  graph.Choice
 	Bytes   [protocol.Kinds]int
 	Removal int
+	Proof   int // about a client's input, without the blindings
 }
 
 // Cost says what each round of a plan costs. It returns the errors of Validate.
@@ -369,7 +376,8 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 			removed = append(removed, nil) // stands in the list, though empty
 		}
 	}
-	c := Cost{Choice: choice, Removal: plan.RemovalSize(n)}
+	proof, blindings, _ := p.ProofSize(plan) // which Validate has tried
+	c := Cost{Choice: choice, Removal: plan.RemovalSize(n), Proof: proof}
 	roster, set := &protocol.Roster{Round: it, Clients: n, Members: members}, partialView{count: n, known: protocol.NewBitmap(n)}
 	if p.inParts(setup) {
 		roster.Members = members[max(0, n-k-1):]
@@ -381,7 +389,8 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		&protocol.Shares{Round: it, ChangeHash: changeHash, Shares: shares},
 		&protocol.Delivery{Round: it, Clients: n, Arrived: set.known, Digest: set.digest, Shares: shares},
 		&protocol.Prepared{Round: it}, &protocol.Proceed{Round: it}, // which the roles add to the sum's stages
-		&protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it, Count: n, U1: set.known, Digest: set.digest},
+		&protocol.MaskedInput{Round: it, Packed: plan.PackedSize(), Proof: make([]byte, proof), Blindings: make([]byte, blindings)},
+		&protocol.Survivors{Round: it, Count: n, U1: set.known, Digest: set.digest},
 		&protocol.Unmask{Round: it, Shares: revealed, Removed: removed, Packed: c.Removal},
 	}
 	if p.Mode == graph.Active {

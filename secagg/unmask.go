@@ -127,6 +127,9 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 		return err
 	}
 	part := &PartialSum{plan: a.plan, stage: protocol.StageUnmask, rounds: a.params.Rounds, sums: a.sums}
+	if a.verified != nil {
+		part.sums = a.verified.removed
+	}
 	removals, err := part.removals(m)
 	if err == nil {
 		err = part.Add(removals)
