@@ -16,7 +16,7 @@ import (
 // The keys of every run, by name; [config.Keys] tells what each means. They are declared
 // in init, since their rules refer to one another.
 var (
-	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
+	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode, VerifyInputs,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, EvalDrift, Out, RunName,
 	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold, StartFrom, ChosenBy config.TextKey
 	RatingMin, RatingMax, LeastRatings, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
@@ -138,6 +138,16 @@ func declareRun() {
 		Check: func(c config.Config) string {
 			if Mode.Is(c, graph.Active.String()) && !Secagg.Is(c, "real") {
 				return fmt.Sprintf("an %s sum withstands no attack; active is a mode of secagg real", Secagg.Of(c))
+			}
+			return ""
+		},
+	})
+	VerifyInputs = config.DeclareText(config.Key{
+		Name: "verify-inputs", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Flag: true, Switch: true, Placeholder: "yes|no",
+		Help: "Each client proves that its vector is within its bounds, and no other vector is added. Needs mode active.",
+		Check: func(c config.Config) string {
+			if VerifyInputs.Is(c, "yes") && !Mode.Is(c, graph.Active.String()) {
+				return "a client whose proof is wrong is excluded, which only mode active does; use --mode active of --secagg real with it"
 			}
 			return ""
 		},
@@ -431,7 +441,7 @@ func (a *About) common() []*config.Key {
 		list = append(list, PublicBinary.Key)
 	}
 	if a.Federated() {
-		list = append(list, Secagg.Key, Mode.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key, StageTimeout.Key, Tail.Key, Gather.Key)
+		list = append(list, Secagg.Key, Mode.Key, VerifyInputs.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key, StageTimeout.Key, Tail.Key, Gather.Key)
 	}
 	return list
 }

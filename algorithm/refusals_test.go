@@ -29,6 +29,8 @@ var refusals = []struct {
 	{"secagg=quantum", "secagg", "ideal, real, none"},
 	{"mode=paranoid", "mode", "semi-honest, active"},
 	{"mode=active", "mode", "active is a mode of secagg real"},
+	{"verify-inputs=maybe", "verify-inputs", "yes, no"},
+	{"secagg=real verify-inputs=yes", "verify-inputs", "--mode active"},
 	{"secagg=real noise-draw=sum", "noise-draw", "each client draws its own"},
 	{"secagg=real mode=active noise=replace", "noise", "use split, or mode semi-honest"},
 	{"secagg=real algorithm=sgd-mf", "secagg", "sums nothing"},

@@ -453,7 +453,7 @@ func planned(e *experiment.Experiment) func(*protocol.Plan) error {
 
 // terms returns the terms of an experiment.
 func terms(e *experiment.Experiment) *session.Terms {
-	return &session.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
+	return &session.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), VerifyInputs: e.VerifiesInputs(), SitOut: algorithm.SitOut.Value(e.Config),
 		StageTimeout: time.Duration(algorithm.StageTimeout.Value(e.Config) * float64(time.Second)), Tail: time.Duration(algorithm.Tail.Value(e.Config) * float64(time.Second)), Gather: time.Duration(algorithm.Gather.Value(e.Config) * float64(time.Second)), Steps: e.Schedule, Claims: agreement.Claims(e)}
 }
 

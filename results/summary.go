@@ -519,7 +519,7 @@ func (p *printer) privacy() {
 
 func (p *printer) cost() {
 	s := p.s
-	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
+	p.line("secure sum  %s%s, noise %s", s.Secagg, p.e.InputsWords(), s.Noise)
 	if !p.e.About().Federated() {
 		return
 	}

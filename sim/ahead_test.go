@@ -24,12 +24,15 @@ type kindOfSum struct {
 	real bool
 	mode graph.Mode
 	draw secagg.Draw
+	// verify has clients prove that their inputs are within their bounds.
+	verify bool
 }
 
 var (
 	ideal      = kindOfSum{name: "ideal", draw: secagg.DrawClient}
 	semiHonest = kindOfSum{name: "semi-honest", real: true}
 	active     = kindOfSum{name: "active", real: true, mode: graph.Active}
+	proved     = kindOfSum{name: "active, proved", real: true, mode: graph.Active, verify: true}
 	everySum   = []kindOfSum{ideal, {name: "ideal, of noise drawn at once", draw: secagg.DrawSum}, semiHonest, active}
 )
 
@@ -43,7 +46,7 @@ func aheadConfig(k kindOfSum, sitOut float64) (Config, *adder) {
 	strategy := newAdder(protocol.Cohort{Clients: aheadClients, Tolerance: 0.3, Colluders: 0.05}, noisy(aheadClients, protocol.Split), aheadRounds)
 	trainers, _ := bits(aheadClients)
 	return Config{Strategy: strategy, Trainers: trainers, Rounds: aheadRounds, Network: network, Seed: 3,
-		Real: k.real, Mode: k.mode, Draw: k.draw, SitOut: sitOut}, strategy
+		Real: k.real, Mode: k.mode, Draw: k.draw, VerifyInputs: k.verify, SitOut: sitOut}, strategy
 }
 
 // diary is a calendar with a script for each of some rounds.

@@ -219,7 +219,7 @@ func idealSums(cfg Config, from *streams) sums {
 
 // realSums returns sums with the whole cryptography, on repeatable secrets.
 func realSums(cfg Config, from *streams) (sums, error) {
-	params := secagg.Params{Mode: cfg.Mode, Rounds: cfg.Rounds}
+	params := secagg.Params{Mode: cfg.Mode, Rounds: cfg.Rounds, VerifyInputs: cfg.VerifyInputs}
 	identities := make([]ed25519.PrivateKey, len(cfg.Trainers))
 	if cfg.Mode == graph.Active {
 		params.Identities = make([]ed25519.PublicKey, len(identities))

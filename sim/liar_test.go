@@ -2,12 +2,17 @@ package sim
 
 import (
 	"context"
+	"errors"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/inputproof"
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
@@ -149,6 +154,59 @@ func TestLiarCostsOneRound(t *testing.T) {
 			})
 		}
 	}
+}
+
+// With proofs about inputs a client gains nothing by a larger vector. Without a proof of it the client is excluded, and no round is
+// lost. With the proof of another vector nothing is released of the rounds that it spoils. They are skipped and charged like others.
+func TestLarge(t *testing.T) {
+	cfg, strategy := aheadConfig(proved, 0)
+	release := strategy.plan.Releases[0]
+	_, l2 := strategy.plan.InputBound(release, aheadRounds)
+	out, events := lying(t, cfg, func(m protocol.Message) {
+		if in, ok := m.(*protocol.MaskedInput); ok {
+			pushed(t, in, release, int64(1.1*l2))
+			in.Proof = provedBeyond(t, &strategy.plan, 1.1)
+		}
+	})
+	checkExcluded(t, out, events, 0)
+	if len(strategy.sums) != aheadRounds {
+		t.Errorf("%d sums, want %d", len(strategy.sums), aheadRounds)
+	}
+
+	cfg, strategy = aheadConfig(proved, 0)
+	out, events = lying(t, cfg, func(m protocol.Message) {
+		if in, ok := m.(*protocol.MaskedInput); ok && in.Round%2 == 0 {
+			pushed(t, in, release, 1)
+		}
+	})
+	for _, it := range out.Rounds {
+		_, spoilt := errors.AsType[*protocol.Unproved](it.Skipped)
+		if spoilt != (it.Number%2 == 0) || it.Sent != aheadClients {
+			t.Errorf("round %d was skipped with %v, and charged %d times", it.Number, it.Skipped, it.Sent)
+		}
+	}
+	if len(strategy.sums) != aheadRounds/2 || slices.ContainsFunc(events, func(e protocol.Event) bool { return e.Kind == protocol.ClientExcluded }) {
+		t.Errorf("%d sums, want %d; nobody is to be excluded: %v", len(strategy.sums), aheadRounds/2, events)
+	}
+}
+
+// provedBeyond is a proof of a vector that is so many times as long as the bound.
+func provedBeyond(t *testing.T, p *protocol.Plan, times float64) []byte {
+	t.Helper()
+	r := p.Releases[0]
+	_, l2 := p.InputBound(r, aheadRounds)
+	wide := int64(math.Ceil(times * l2))
+	s, err := inputproof.New([]inputproof.Bound{{Len: r.Len, LInf: wide, Squares: wide * wide}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vector := make([]int64, r.Len)
+	vector[0] = wide
+	proof, _, err := s.Prove(make([]byte, 32), [][]int64{vector}, entropy.System().Stream("proof", 0), protocol.Workers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proof
 }
 
 // In semi-honest mode no client lies: malformed messages are ignored, and no client is excluded.

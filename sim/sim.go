@@ -60,7 +60,9 @@ type Config struct {
 	// which each client adds its noise.
 	Real bool
 	Mode graph.Mode
-	Draw secagg.Draw // who draws the noise of ideal sums
+	// VerifyInputs, of real sums in active mode, has each client prove that its vector is within its bounds.
+	VerifyInputs bool
+	Draw         secagg.Draw // who draws the noise of ideal sums
 	// Tables, if set, are the tables that ideal sums draw from. Runs of one schedule may share
 	// them, because building them takes longer than a small run. They change no draw.
 	Tables  *noise.Tables
@@ -102,6 +104,7 @@ func (c Config) Validate() error {
 	errs.If(c.Rounds < 1, "rounds is %d; it must be at least 1", c.Rounds)
 	errs.If(!(c.SitOut >= 0 && c.SitOut < 1), "sit-out is %v; it must be at least 0 and below 1", c.SitOut)
 	errs.If(!c.Real && c.Mode != graph.SemiHonest, "the mode is %s, but sums are ideal: ideal sums defend against no attack", c.Mode)
+	errs.If(c.VerifyInputs && c.Mode != graph.Active, "inputs are verified, but the mode is %s; they are in mode active alone", c.Mode)
 	errs.If(c.Mode != graph.Active && slices.Contains(c.Faults.Stages, protocol.StageConsistency),
 		"clients drop out at %s, a stage of the active mode", protocol.StageConsistency)
 	return errors.Join(errs...)

@@ -175,7 +175,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "029a92fa5f3492d165d44beb0e7b788cfc04bebd2923abbfaa5238e98e16e4f2" {
+	if err != nil || hex.EncodeToString(hash[:]) != "35096ea736532395e73c23515b3830229f78b0f333b13b1f2109598ac0be34ee" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -153,6 +153,7 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 	if e.Real() {
 		algorithm.Secagg.Set(&v.Config, "ideal")
 		algorithm.Mode.Set(&v.Config, graph.SemiHonest.String())
+		algorithm.VerifyInputs.Set(&v.Config, "no")
 	}
 	v.stages = slices.Clone(e.stages)
 	for i, s := range v.stages {
@@ -275,7 +276,7 @@ func (e *Experiment) recordSettings(t *protocol.Transcript) {
 // keys the streams themselves.
 func aside(k *config.Key) bool {
 	return k.Scope == config.Own || k.Scope == config.Deployed || slices.Contains([]*config.Key{
-		algorithm.Seed.Key, algorithm.ChosenBy.Key, algorithm.Secagg.Key, algorithm.Mode.Key, algorithm.NoiseDraw.Key, algorithm.Baselines.Key,
+		algorithm.Seed.Key, algorithm.ChosenBy.Key, algorithm.Secagg.Key, algorithm.Mode.Key, algorithm.VerifyInputs.Key, algorithm.NoiseDraw.Key, algorithm.Baselines.Key,
 		algorithm.EvalTopK.Key, algorithm.EvalRelevant.Key, algorithm.EvalUsers.Key, algorithm.EvalNegatives.Key, algorithm.EvalBuckets.Key, algorithm.EvalDrift.Key,
 		algorithm.Latency.Key, algorithm.Up.Key, algorithm.Down.Key, algorithm.Compute.Key, algorithm.Patience.Key,
 	}, k)
@@ -323,10 +324,18 @@ func (e *Experiment) Mode() graph.Mode {
 	return graph.SemiHonest
 }
 
+// VerifiesInputs reports whether clients of real sums prove that their vectors are within their bounds.
+func (e *Experiment) VerifiesInputs() bool { return algorithm.VerifyInputs.Is(e.Config, "yes") }
+
+// InputsWords returns what a line about sums adds if inputs are verified; "" if they are not.
+func (e *Experiment) InputsWords() string {
+	return map[bool]string{true: ", inputs are proved"}[e.VerifiesInputs()]
+}
+
 // SumParams returns the parameters of real sums among the clients of an enrolment list, given as
 // their public keys by ClientID. In semi-honest mode nothing rests on the list.
 func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
-	p := secagg.Params{Mode: e.Mode(), Rounds: e.Schedule.Rounds()}
+	p := secagg.Params{Mode: e.Mode(), Rounds: e.Schedule.Rounds(), VerifyInputs: e.VerifiesInputs()}
 	if p.Mode == graph.Active {
 		p.Identities = enrolled
 	}

@@ -148,7 +148,7 @@ func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 	ms := func(k config.NumberKey) time.Duration { return time.Duration(value(k) * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Schedule.Rounds(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
+		Real: e.Real(), Mode: e.Mode(), VerifyInputs: e.VerifiesInputs(), Draw: e.Draw(), Rounds: e.Schedule.Rounds(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
 		Workers: e.Workers(), Round: each,
 		Faults: sim.Faults{
 			Dropout: value(algorithm.Dropout), Stages: e.DropoutStages(), Leave: value(algorithm.Leave), Away: value(algorithm.Away), AwayRounds: algorithm.AwayRounds.Int(c),

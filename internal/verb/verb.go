@@ -365,7 +365,7 @@ var groups = map[string][]string{
 		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
 		"features", "feedback", "public-users", "public-ids", "public-binary",
 	},
-	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "colluders"},
+	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "verify-inputs", "colluders"},
 	"Dropouts:": {"dropout", "dropout-at", "tolerance", "sit-out", "leave", "away", "away-rounds"},
 	"Output:":   {"out", "name", "baselines", "workers"},
 }

@@ -219,6 +219,7 @@ func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon
 	if algorithm.Secagg.Is(cfg, "real") { // which changes no sum
 		algorithm.Secagg.Set(&cfg, "ideal")
 		algorithm.Mode.Set(&cfg, graph.SemiHonest.String())
+		algorithm.VerifyInputs.Set(&cfg, "no")
 	}
 	algorithm.SplitSeed.Set(&cfg, algorithm.SplitSeedOf(cfg))
 	if set == nil {

@@ -268,6 +268,7 @@ func Open(said []config.Setting) (*experiment.Experiment, error) {
 	if algorithm.Secagg.Is(c, "real") {
 		algorithm.Secagg.Set(&c, "ideal")
 		algorithm.Mode.Set(&c, graph.SemiHonest.String())
+		algorithm.VerifyInputs.Set(&c, "no")
 	}
 	if algorithm.CohortSize.Int(c) > Users/2 {
 		algorithm.CohortSize.Set(&c, Users/2)

@@ -33,8 +33,10 @@ import (
 type Terms struct {
 	Session protocol.SessionID `json:"session"`
 	Cohort  protocol.Cohort    `json:"cohort"`
-	Mode    graph.Mode         `json:"mode"`    // as a number: 0 is semi-honest, 1 active
-	SitOut  float64            `json:"sit_out"` // see aggregator.Config
+	Mode    graph.Mode         `json:"mode"` // as a number: 0 is semi-honest, 1 active
+	// VerifyInputs has each client prove that its vectors are within their bounds, in active mode alone.
+	VerifyInputs bool    `json:"verify_inputs,omitempty"`
+	SitOut       float64 `json:"sit_out"` // see aggregator.Config
 	// StageTimeout is the time that a stage waits for clients that do not answer.
 	StageTimeout time.Duration `json:"stage_timeout"`
 	// Tail is the time that a stage continues once enough clients have answered.
@@ -52,7 +54,8 @@ func (t *Terms) Validate() error {
 	errs := problems.List{t.Steps.Validate()}
 	errs.If(len(t.Steps) > maxSteps, "a schedule of %d steps; there may be %d", len(t.Steps), maxSteps)
 	for _, plan := range t.Plans() {
-		if err := plan.Validate(); err != nil {
+		_, _, err := t.sums().ProofSize(plan)
+		if err = errors.Join(plan.Validate(), err); err != nil {
 			errs.Add("phase %q: %w", plan.Phase, err)
 		}
 	}
@@ -95,14 +98,24 @@ func (t *Terms) Plans() []*protocol.Plan {
 // Limits returns the limits on messages from one role to another in the session. Nothing else is
 // read: another party's messages can be much larger.
 func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
-	all := wire.LimitsFor(wire.Session{Plans: t.Plans(), Neighbours: t.Cohort.Wanted() - 1, Model: t.Steps.Model()})
+	s := wire.Session{Plans: t.Plans(), Neighbours: t.Cohort.Wanted() - 1, Model: t.Steps.Model()}
+	for _, plan := range s.Plans {
+		proof, blindings, _ := t.sums().ProofSize(plan) // terms were validated
+		s.Proof = max(s.Proof, proof+blindings)
+	}
+	all := wire.LimitsFor(s)
 	return all.Between(from, to)
+}
+
+func (t *Terms) sums() secagg.Params {
+	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), VerifyInputs: t.VerifyInputs}
 }
 
 // Sums returns the parameters of secure sums among the parties on a list. Sums are bound to the list in semi-honest mode too,
 // although parties sign nothing there: clients that were shown different lists have no masks in common.
 func (t *Terms) Sums(l *admission.List) secagg.Params {
-	p := secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), List: protocol.Hash(l.Hash())}
+	p := t.sums()
+	p.List = protocol.Hash(l.Hash())
 	if t.Mode == graph.Active {
 		keys := l.Identities()
 		p.Identities = keys[:min(len(keys), t.Cohort.All())] // a session that has ended may be of an earlier epoch

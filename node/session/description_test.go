@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/node/internal/nodetest"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
@@ -68,12 +69,32 @@ func TestTermsWithoutASoundSchedule(t *testing.T) {
 		"releases nothing":    func(s *session.Terms) { s.Steps[0].Releases = nil },
 		"length is 0":         func(s *session.Terms) { s.Steps[0].Releases[0].Len = 0 },
 		"there may be 256":    func(s *session.Terms) { s.Steps = slices.Repeat(s.Steps, 257) },
+		"active mode alone":   func(s *session.Terms) { s.VerifyInputs = true },
 		"model of 2147483647": func(s *session.Terms) { s.Steps[0].Model = 1<<31 - 1 },
 	} {
 		terms := nodetest.Terms()
 		if change(&terms); terms.Validate() == nil || !strings.Contains(terms.Validate().Error(), want) {
 			t.Errorf("error %v, want %q in it", terms.Validate(), want)
 		}
+	}
+}
+
+// Where inputs are verified a client may send as much more as its proof takes.
+func TestLimitsHaveRoomForProofs(t *testing.T) {
+	terms := nodetest.Terms()
+	terms.Mode = graph.Active
+	without := terms.Limits(protocol.Client, protocol.Aggregator)
+	terms.VerifyInputs = true
+	if err := terms.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	proof, blindings, err := secagg.Params{Mode: graph.Active, Rounds: terms.Steps.Rounds(), VerifyInputs: true}.ProofSize(terms.Plans()[0])
+	if err != nil || proof == 0 || blindings == 0 {
+		t.Fatalf("a proof of %d bytes and %d, %v", proof, blindings, err)
+	}
+	got := terms.Limits(protocol.Client, protocol.Aggregator).Bytes[protocol.KindMaskedInput] - without.Bytes[protocol.KindMaskedInput]
+	if got != proof+blindings {
+		t.Errorf("there is room for %d more bytes, a proof takes %d", got, proof+blindings)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // golden is the description of testdata/descriptor.json.
 func golden() *session.Descriptor {
 	d := &session.Descriptor{Experiment: []byte("the experiment"), Terms: session.Terms{
-		Cohort: protocol.Cohort{Clients: 40, Tolerance: 0.25, Colluders: 0.125, Enrolled: 60, Goal: 35}, Mode: graph.Active, SitOut: 0.0625,
+		Cohort: protocol.Cohort{Clients: 40, Tolerance: 0.25, Colluders: 0.125, Enrolled: 60, Goal: 35}, Mode: graph.Active, VerifyInputs: true, SitOut: 0.0625,
 		StageTimeout: time.Minute, Tail: 10 * time.Second, Gather: 10 * time.Minute,
 		Claims: protocol.Claims{Unit: "user", Delta: 0.125, SamplerError: 1.0 / 1024, Search: "private", SearchDigest: "ab", Start: "cd"},
 		Steps: protocol.Schedule{

@@ -30,7 +30,7 @@ type Consent struct {
 	// Privacy is the cost of the session if it is charged in full.
 	Privacy dp.Statement `json:"privacy"`
 	Budget  float64      `json:"budget_epsilon,omitempty"` // of the session; 0 without noise
-	Mode    string       `json:"mode"`                     // what sums defend against: semi-honest or active
+	Mode    string       `json:"mode"`                     // what sums defend against: semi-honest or active, and whether inputs are proved
 	Clients int          `json:"clients"`
 	// Colluders (γ) is the share of them that may pool what they see with the aggregator, and Tolerance (ω)
 	// the share that a round may lose: on all others' noise ε counts.

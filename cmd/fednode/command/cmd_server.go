@@ -314,7 +314,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	}
 	s := &summary{
 		Algorithm: e.About().Name, Items: e.Data.Items, Session: session,
-		Secagg: algorithm.Secagg.Of(e.Config), Mode: algorithm.Mode.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
+		Secagg: algorithm.Secagg.Of(e.Config), Mode: algorithm.Mode.Of(e.Config) + e.InputsWords(), Noise: algorithm.Noise.Of(e.Config),
 		Clients: e.Cohort.All(), Lost: e.Cohort.Wanted() - e.Cohort.Required(), Collude: e.Cohort.Colluding(),
 		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
 		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: shown,
@@ -419,7 +419,7 @@ func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
 // terms returns the terms that every party goes by in a session of an experiment.
 func terms(e *experiment.Experiment) *session.Terms {
 	return &session.Terms{
-		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
+		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), VerifyInputs: e.VerifiesInputs(), SitOut: algorithm.SitOut.Value(e.Config),
 		StageTimeout: seconds(algorithm.StageTimeout.Value(e.Config)), Tail: seconds(algorithm.Tail.Value(e.Config)), Gather: seconds(algorithm.Gather.Value(e.Config)), Steps: e.Schedule,
 		Claims: agreement.Claims(e),
 	}

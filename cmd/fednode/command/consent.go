@@ -171,7 +171,7 @@ func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	}
 	c := &store.Consent{
 		Session: fmt.Sprintf("%x", e.Session()), At: time.Now().UTC(), Algorithm: e.About().Name, Privacy: e.Statement(planned),
-		Mode: e.Mode().String(), Clients: e.Cohort.All(), Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Rounds(),
+		Mode: e.Mode().String() + e.InputsWords(), Clients: e.Cohort.All(), Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Rounds(),
 	}
 	if e.Start != nil {
 		c.Start = hex.EncodeToString(e.Start.Digest[:])

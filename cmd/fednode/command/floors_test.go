@@ -77,6 +77,21 @@ func TestOwnersFloors(t *testing.T) {
 	}
 }
 
+// Where inputs are verified, all parties' terms and the owner's record say so.
+func TestVerifiedInputsAreInTheTerms(t *testing.T) {
+	const settings = "algorithm=lfl-sgdmf contribution=all-ratings epsilon=10 rounds=5 secagg=real mode=active"
+	for given, want := range map[string]string{"": "active", " verify-inputs=yes": "active, inputs are proved"} {
+		e, err := agreement.Open(published(t, settings+given))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := consentTo(e)
+		if agreed := terms(e); err != nil || c.Mode != want || agreed.VerifyInputs != (given != "") || agreed.Validate() != nil {
+			t.Errorf("%s: mode %q, terms %+v, %v, %v", given, c.Mode, agreed, agreed.Validate(), err)
+		}
+	}
+}
+
 // A client logs what it consents to in one line, and keeps it in its state.
 func TestConsentIsLoggedAndKept(t *testing.T) {
 	public := published(t, "algorithm=lfl-sgdmf contribution=all-ratings epsilon=10 rounds=5 tolerance=0.3 colluders=0 secagg=real")

@@ -37,6 +37,7 @@ DESCRIPTOR = {
         "session": list(range(1, 17)),
         "cohort": {"clients": 40, "tolerance": 0.25, "colluders": 0.125, "enrolled": 60, "goal": 35},
         "mode": 1,
+        "verify_inputs": True,
         "sit_out": 0.0625,
         "stage_timeout": 60 * SECOND,
         "tail": 10 * SECOND,
