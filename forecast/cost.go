@@ -142,7 +142,8 @@ func direction(k protocol.Kind) Direction {
 // MemoryForecast estimates the memory that the aggregator needs in a round, in bytes, without
 // connections. L is the length of a release, N the number of clients, k the number of neighbours of each.
 //
-//	accumulators  Σ L·4 for a ring of up to 32 bits, Σ L·8 for a wider one and for an ideal sum
+//	accumulators  Σ L·4 for a ring of up to 32 bits, Σ L·8 for a wider one and for an ideal sum; twice that and N·(a proof)
+//	              if inputs are verified
 //	sums          Σ L·8, the released integers
 //	keys          1.75·N·(advertise + consistency); 6.5·N·advertise if clients are shown parts of the roster
 //	shares        1.06·N·k·(a dealt share + a revealed share) in memory; 600·N if shares wait on disk
@@ -200,6 +201,9 @@ func (e builder) stepMemory(step int, deployed bool) *MemoryForecast {
 	if e.Sums() != nil {
 		e.sharesMemory(f, step, deployed)
 		f.Unmasking = longest + secagg.OpenMasks*bytesPerMask
+		if proof := e.Sums()[step].Proof; proof > 0 {
+			f.Accumulators = 2*f.Accumulators + int64(proof)*int64(e.Cohort.Wanted())
+		}
 	}
 	f.Total = f.Accumulators + f.Sums + f.Keys + f.Shares
 	return f

@@ -3,6 +3,8 @@
 package forecast
 
 import (
+	"math"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -157,6 +159,8 @@ type UnseenForecast struct {
 	// CoordinateClients is Coordinate in multiples of one honest client's largest part.
 	CoordinateClients float64 `json:"coordinate_clients"`
 	L2Clients         float64 `json:"l2_clients"`
+	// Proved: inputs are verified. A client then changes a sum by the vector that it proves, and by the noise that it takes back.
+	Proved bool `json:"proved,omitempty"`
 }
 
 // NoiseForecast is the noise of a release, per coordinate. Fields that a kind of noise lacks are
@@ -313,7 +317,15 @@ func (e builder) releaseForecast(r protocol.Release) ReleaseForecast {
 func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast {
 	p := protocol.Plan{Round: uint64(e.Schedule.Rounds()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
 	reach := p.HonestSumBound(r, e.Cohort.Wanted(), e.Cohort.Required())
-	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2}
+	if e.VerifiesInputs() {
+		linf, l2 := p.InputBound(r, e.Schedule.Rounds())
+		if r.Noise.Kind == protocol.Split {
+			removal := e.Cohort.RemovalBound(r, e.Schedule.Rounds())
+			linf, l2 = linf+removal, l2+math.Sqrt(float64(r.Len))*removal
+		}
+		reach.LInf, reach.L2 = min(reach.LInf, linf), min(reach.L2, l2)
+	}
+	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2, Proved: e.VerifiesInputs()}
 	if reach.Client.LInf > 0 {
 		f.CoordinateClients = reach.LInf / reach.Client.LInf
 	}

@@ -20,6 +20,8 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/opened"
 	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 func planned(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
@@ -347,6 +349,38 @@ func checkMemory(t *testing.T, settings string, f *forecast.Forecast) {
 	want.Total = want.Accumulators + want.Sums + want.Keys + want.Shares
 	if diff := cmp.Diff(want, *f.Memory); diff != "" {
 		t.Errorf("%q: memory (-want +got):\n%s", settings, diff)
+	}
+}
+
+// Where inputs are verified a masked input is longer by its proof and blindings, and the aggregator keeps proofs and what is taken
+// back. A client without noise can change a sum by what one honest client can, where it could change it by what all can.
+func TestForecastOfVerifiedInputs(t *testing.T) {
+	const settings = "algorithm=fmf-hfl parties=12 rounds=7 secagg=real mode=active"
+	_, without := planned(t, settings)
+	e, f := planned(t, settings+" verify-inputs=yes")
+	proof, blindings, err := secagg.Params{Mode: graph.Active, Rounds: 7, VerifyInputs: true}.ProofSize(e.Plan(1))
+	if err != nil || proof == 0 || blindings == 0 {
+		t.Fatalf("a proof of %d bytes and %d, %v", proof, blindings, err)
+	}
+	for i, m := range f.Bytes.Messages {
+		want := without.Bytes.Messages[i].Bytes
+		if m.Kind == "masked-input" {
+			want += bytesField(proof) + bytesField(blindings)
+		}
+		if m.Bytes != want {
+			t.Errorf("%s: %d bytes, want %d", m.Kind, m.Bytes, want)
+		}
+	}
+	if got, want := f.Memory.Accumulators, 2*without.Memory.Accumulators+12*int64(proof); got != want {
+		t.Errorf("accumulators of %d bytes, want %d", got, want)
+	}
+	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-8*y }
+	if u, o := f.Releases[0].Unseen, without.Releases[0].Unseen; !u.Proved || o.Proved || !near(u.CoordinateClients, 1) || !near(u.L2Clients, 1) || !near(o.L2Clients, 12) {
+		t.Errorf("a client changes %+v, and %+v where inputs are not verified", u, o)
+	}
+	var text strings.Builder
+	if err = f.Print(&text); err != nil || !strings.Contains(text.String(), "\n  proved ") || strings.Contains(text.String(), "undetected") {
+		t.Errorf("%v: %s", err, &text)
 	}
 }
 

@@ -196,7 +196,7 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 		p.row("noise", "%s, variance %.6g in integers, %.6g in units; each client adds %.6g", n.Kind, n.Variance, n.ValueVariance, n.ShareVariance)
 	}
 	u := r.Unseen
-	p.row("undetected", "one lying client can change a coordinate by %.4g, as much as %.3g honest clients, and L2 by %.4g, as %.3g", u.Coordinate, u.CoordinateClients, u.L2, u.L2Clients)
+	p.row(map[bool]string{false: "undetected", true: "proved"}[u.Proved], "one lying client can change a coordinate by %.4g, as much as %.3g honest clients, and L2 by %.4g, as %.3g", u.Coordinate, u.CoordinateClients, u.L2, u.L2Clients)
 }
 
 func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
