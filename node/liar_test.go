@@ -3,6 +3,7 @@ package node_test
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,9 +11,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/secagg/inputproof"
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
@@ -218,4 +221,99 @@ func TestPushedSums(t *testing.T) {
 			t.Errorf("client %d was charged %d times for four rounds", id, len(list))
 		}
 	}
+}
+
+// wideProof is a proof of vectors that are 1.1 times as long as a plan allows.
+func wideProof(t *testing.T, p *protocol.Plan, rounds int) []byte {
+	t.Helper()
+	var bounds []inputproof.Bound
+	var vectors [][]int64
+	for _, r := range p.Releases {
+		_, l2 := p.InputBound(r, rounds)
+		wide := int64(math.Ceil(1.1 * l2))
+		bounds = append(bounds, inputproof.Bound{Len: r.Len, LInf: wide, Squares: wide * wide})
+		vectors = append(vectors, append([]int64{wide}, make([]int64, r.Len-1)...))
+	}
+	s, err := inputproof.New(bounds)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	proof, _, err := s.Prove(make([]byte, 32), vectors, simulated.New(1, "liar").Stream("proof", 0), protocol.Workers(1))
+	if err != nil {
+		t.Error(err)
+	}
+	return proof
+}
+
+// Where inputs are verified, a client that sends 1.1 of its bound is refused and named, and the session is completed with the
+// others: no round is lost. A client that sends the proof of another vector than it masked spoils a round. Then nothing is released
+// of it, no client can be named, and all pay as for any round.
+func TestInputsAreVerified(t *testing.T) {
+	faulty(t)
+	for name, proves := range map[string]bool{"1.1 of the bound": true, "another vector": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTrial(t, moment{active: true}.mode()+" verify-inputs=yes")
+			var plan *protocol.Plan
+			var reasons []error
+			x.tap.rule(func(p *passing) {
+				switch m := p.message.(type) {
+				case *protocol.Announce:
+					plan = m.Plan
+				case *protocol.Abort:
+					reasons = append(reasons, m.Reason)
+				}
+			})
+			lies(x.tap, func(m protocol.Message) bool {
+				in, ok := m.(*protocol.MaskedInput)
+				if ok = ok && in.Round == 2; !ok {
+					return false
+				}
+				for i, r := range plan.Releases {
+					_, l2 := plan.InputBound(r, 4)
+					in.Masked[i] = added(t, r, in.Masked[i], int64(1.1*l2))
+				}
+				if proves {
+					in.Proof = wideProof(t, plan, 4)
+				}
+				return true
+			})
+			x.oracle.noised = !proves // a round is lost that all have sent to
+			out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
+			got := x.excluded()
+			if !proves {
+				x.wants(out, 3)
+				if _, lied := errors.AsType[*protocol.Unproved](errors.Join(reasons...)); len(got) != 0 || len(reasons) != 1 || !lied {
+					t.Errorf("excluded: %+v; rounds were lost because of %v", got, reasons)
+				}
+				return
+			}
+			x.wants(out, 4)
+			if len(got) != 1 || got[0].Party != protocol.ClientParty(victim) || got[0].Round != 2 || !errors.Is(got[0].Err, inputproof.ErrRefused) {
+				t.Fatalf("excluded: %+v; want the liar, in round 2, for its proof", got)
+			}
+			for i := uint64(2); i <= 4; i++ {
+				if of := x.oracle.of(i); len(of) != clients-1 || x.oracle.took(victim, i) {
+					t.Errorf("the sum of round %d is of %v; want all but the liar", i, of)
+				}
+			}
+		})
+	}
+}
+
+// added is a masked vector with a number added to its first coordinate.
+func added(t *testing.T, r protocol.Release, packed []byte, x int64) []byte {
+	t.Helper()
+	v, err := mask.NewVector(r.Width, r.Len)
+	if err == nil {
+		err = v.AddPacked(packed)
+	}
+	if err == nil {
+		err = v.AddInts(append([]int64{x}, make([]int64, r.Len-1)...))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return v.AppendPacked(nil)
 }

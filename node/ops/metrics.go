@@ -36,7 +36,7 @@ var durations = []float64{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600}
 
 // The labels of metrics of which each value is there from the start. A rate misses the first one otherwise.
 var (
-	abortReasons   = []string{"unrecoverable", "other"} // beside too-few and a stage
+	abortReasons   = []string{"unrecoverable", "unproved", "other"} // beside too-few and a stage
 	declineReasons = []string{"terms", "budget", "unit", "unable"}
 )
 
@@ -231,6 +231,9 @@ func abortReason(err error) string {
 	}
 	if _, ok := errors.AsType[*protocol.Unrecoverable](err); ok {
 		return "unrecoverable"
+	}
+	if _, ok := errors.AsType[*protocol.Unproved](err); ok {
+		return "unproved"
 	}
 	return "other"
 }

@@ -37,13 +37,14 @@ func TestMetricsOfRounds(t *testing.T) {
 	at(7, protocol.Event{Kind: protocol.SessionDeclined, Party: protocol.ClientParty(4), Err: errors.New(`"}1 anything`)})
 	at(8, protocol.Event{Kind: protocol.RoundAborted, Round: 2, Err: &protocol.TooFew{Round: 2, Stage: protocol.StageUnmask}})
 	at(8, protocol.Event{Kind: protocol.RoundAborted, Round: 2, Err: &protocol.Unrecoverable{Round: 2}})
+	at(8, protocol.Event{Kind: protocol.RoundAborted, Round: 2, Err: &protocol.Unproved{Round: 2}})
 	now = noon.Add(65 * time.Second)
 	wants(t, get(), `fedsim_since_sum_seconds{role="aggregator"} 60`, `fedsim_session_running{role="aggregator"} 1`, `fedsim_ready{role="aggregator"} 1`,
 		`fedsim_rounds_aborted_total{reason="too-few-unmask",role="aggregator"} 1`, `fedsim_rounds_aborted_total{reason="too-few-share",role="aggregator"} 0`,
-		`fedsim_rounds_aborted_total{reason="unrecoverable",role="aggregator"} 1`,
+		`fedsim_rounds_aborted_total{reason="unrecoverable",role="aggregator"} 1`, `fedsim_rounds_aborted_total{reason="unproved",role="aggregator"} 1`,
 		`fedsim_sessions_declined_total{reason="budget",role="aggregator"} 1`, `fedsim_sessions_declined_total{reason="unable",role="aggregator"} 1`,
 		`fedsim_round_duration_seconds_bucket{outcome="summed",role="aggregator",le="3"} 0`, `fedsim_round_duration_seconds_bucket{outcome="summed",role="aggregator",le="10"} 1`,
-		`fedsim_round_duration_seconds_sum{outcome="summed",role="aggregator"} 4`, `fedsim_round_duration_seconds_sum{outcome="aborted",role="aggregator"} 4`,
+		`fedsim_round_duration_seconds_sum{outcome="summed",role="aggregator"} 4`, `fedsim_round_duration_seconds_sum{outcome="aborted",role="aggregator"} 6`,
 		`fedsim_stage_duration_seconds_sum{role="aggregator",stage="masked-input"} 3`, `fedsim_stage_duration_seconds_sum{role="aggregator",stage="sum"} 1`,
 		`fedsim_clients{role="aggregator",state="connected"} 5`, `fedsim_clients{role="aggregator",state="late"} 1`, `fedsim_clients{role="aggregator",state="excluded"} 1`,
 		`fedsim_clients{role="aggregator",state="silent"} 1`, `fedsim_clients{role="aggregator",state="declining"} 1`)
