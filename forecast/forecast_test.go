@@ -263,7 +263,7 @@ func TestForecastMessages(t *testing.T) {
 }
 
 // addReal adds the further parts of a real sum: keys and hashes of 32 bytes, signatures of 64,
-// shares of 32 with tags of 16 and nonces of 16, and bitmaps. The numbers of clients that hold or
+// shares and points of 32, tags of 16, and bitmaps. The numbers of clients that hold or
 // deal shares count as the last client's number.
 func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int) []forecast.MessageForecast {
 	g, n, rounds := f.Graph, f.Cohort.Clients, f.Rounds
@@ -275,8 +275,7 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	hashes, signature := bytesField(32), bytesField(64)
 	if g.Mode == "active" {
 		keys = append(keys, signature)
-		sealed = []int{varintField(last), bytesField(64 + 2*16 + 16), bytesField(bytesField(32), bytesField(32), signature)}
-		revealed = append(revealed, bytesField(16))
+		sealed = append(sealed, bytesField(bytesField(32), bytesField(32), signature))
 	}
 	replaces := f.Releases[0].Noise.Kind == "replace"
 	if replaces {
@@ -339,7 +338,7 @@ func checkMemory(t *testing.T, settings string, f *forecast.Forecast) {
 		edge := 2*32 + 16 + 32 // two scalars and a tag; a scalar
 		switch {
 		case f.Graph.Mode == "active":
-			edge += 2*16 + 2*32 + 64 // two nonces, two hashes and a signature
+			edge += 2*32 + 64 // two points and a signature
 		case size["replacement"] > 0:
 			edge = 4*32 + 16 + 2*32
 		}

@@ -442,7 +442,6 @@ func revealedShares(c *codec.Codec, v *[]RevealedShare) {
 	codec.List(c, 2, "shares", v, c.Neighbours, func(s *RevealedShare) {
 		codec.Client(c, 1, "of", &s.Of)
 		c.Fixed(2, "share", s.Share[:])
-		c.Optional(3, "nonce", &s.Nonce, NonceSize)
 	})
 	if len(*v) == 0 {
 		c.Missing("shares")

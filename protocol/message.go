@@ -258,8 +258,9 @@ type Ring struct {
 }
 
 // Shares carries the client's encrypted shares for its neighbours, in ascending order of clients,
-// and the hash that the seed of its self-mask must have. Where noise is replaced, ChangeHash is the
-// hash for the seed of its self-mask over the change of noise; elsewhere nil.
+// and the hash that the seed of its self-mask must have. In active mode SeedHash is the point of the
+// secret behind that seed. Where noise is replaced, ChangeHash is the hash for the seed of its
+// self-mask over the change of noise; elsewhere nil.
 type Shares struct {
 	Round      uint64
 	Ahead      bool

@@ -34,8 +34,8 @@ func TestSizes(t *testing.T) {
 	const signedPlanSize = session + 2 + (3 + 1000) + sig + (2 + 9 + 9 + (2 + 2 + 9 + 9 + 2 + 2))
 	sealed := protocol.EncryptedShare{Peer: 7, Ciphertext: make([]byte, 80)}
 	const sealedSize = 2 + client + (2 + 80)
-	committed := protocol.EncryptedShare{Peer: 200, Ciphertext: make([]byte, 112), Committed: &protocol.Commitments{Signature: make([]byte, 64)}}
-	const committedSize = 3 + (client + 1) + (2 + 112) + signed
+	committed := protocol.EncryptedShare{Peer: 200, Ciphertext: make([]byte, 80), Committed: &protocol.Commitments{Signature: make([]byte, 64)}}
+	const committedSize = 3 + (client + 1) + (2 + 80) + signed
 	for i, c := range []struct {
 		m    protocol.Message
 		want int
@@ -71,12 +71,12 @@ func TestSizes(t *testing.T) {
 		{&protocol.Consistency{Round: 9, Signature: make([]byte, 64)}, header + it + sig},
 		{&protocol.Quorum{Round: 9, Signatures: []protocol.Signed{{Signature: make([]byte, 64)}, {Client: 5, Signature: make([]byte, 64)}}},
 			header + it + (2 + sig) + (2 + client + sig)},
-		{&protocol.Unmask{Round: 9, Shares: []protocol.RevealedShare{{Of: 1, Nonce: make([]byte, 16)}, {Of: 2}}, Removed: [][]byte{make([]byte, 9), nil}},
-			header + it + (2 + client + key + 2 + 16) + (2 + client + key) + (2 + 9) + 2},
+		{&protocol.Unmask{Round: 9, Shares: []protocol.RevealedShare{{Of: 1}, {Of: 2}}, Removed: [][]byte{make([]byte, 9), nil}},
+			header + it + 2*(2+client+key) + (2 + 9) + 2},
 		{&protocol.Unmask{Round: 9, Next: &protocol.Shares{Round: 10, Shares: []protocol.EncryptedShare{sealed}}}, header + it + 2 + it + key + sealedSize},
 		{&protocol.Answered{Round: 9, Count: 1, U2: protocol.NewBitmap(17)}, header + it + (2 + 3)},
-		{&protocol.Replacement{Round: 9, Shares: []protocol.RevealedShare{{Of: 1, Nonce: make([]byte, 16)}, {Of: 200}}},
-			header + it + (2 + client + key + 2 + 16) + (2 + client + 1 + key)},
+		{&protocol.Replacement{Round: 9, Shares: []protocol.RevealedShare{{Of: 1}, {Of: 200}}},
+			header + it + (2 + client + key) + (2 + client + 1 + key)},
 		{&protocol.Refusal{Round: 9}, header + it},
 		{&protocol.Result{Round: 9, Survivors: 3, Answered: 200, Integers: [][]int64{make([]int64, 3), make([]int64, 40)}}, header + it + 2 + 3 + (2 + 24) + (3 + 320)},
 		{&protocol.Abort{Round: 9, Reason: &protocol.TooFew{Round: 9, Stage: protocol.StageAdvertise, Left: 3, Required: 200}}, header + it + 2 + (2 + 2 + 3)},

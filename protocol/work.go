@@ -104,24 +104,23 @@ var NoModel = []byte("fedsim/no-model/v1\n")
 // ErrNothingReleased is returned at the end of a session if no round released anything.
 var ErrNothingReleased = errors.New("no round of the session released anything: there is no model. A client is charged for each round in which it sent its masked vector, and for no other (fednode status tells its owner). The log of the aggregator and of the server says why (client-excluded, sum-refused, round-aborted)")
 
-// Lengths in bytes. KeySize is of an X25519 public key, SignatureSize of an Ed25519 signature,
-// HashSize of a SHA-256 hash, and NonceSize of the nonce in a commitment to a share.
+// Lengths in bytes. KeySize is of a public key, SignatureSize of an Ed25519 signature, and
+// HashSize of a SHA-256 hash.
 const (
 	KeySize       = 32
 	SignatureSize = 64
 	HashSize      = 32
-	NonceSize     = 16
 )
 
-// Key is an X25519 public key.
+// Key is a public key: of X25519 or, where that is said, a point of edwards25519 (RFC 8032, section 5.1.2).
 type Key [KeySize]byte
 
 // Hash is a SHA-256 hash.
 type Hash [HashSize]byte
 
 // Keys holds the keys that a client advertises. Mask is the key from which its masks are derived; it is used for one round. Channel
-// is the key that shares for the client are encrypted to; it is used for a session. In active mode Signature is the client's over
-// both. Where noise is replaced, the masks over the change of noise are derived from another key, Change, also used for one round;
+// is the key that shares for the client are encrypted to; it is used for a session. In active mode Mask is the point of the
+// secret that the client shares, and Signature is the client's over both. Where noise is replaced, the masks over the change of noise are derived from another key, Change, also used for one round;
 // elsewhere Change is nil.
 type Keys struct {
 	Mask, Channel Key
@@ -143,20 +142,19 @@ type EncryptedShare struct {
 	Committed  *Commitments
 }
 
-// Commitments are a dealer's hashes of the two shares that it dealt to one holder, of its self-mask's secret and of its mask key's,
-// with the dealer's signature over both. A share that is revealed later is checked against them.
+// Commitments are the points of the two shares that a dealer dealt to one holder, of its self-mask's secret and of its mask key's,
+// with the dealer's signature over both. The aggregator checks them before it delivers, and a share that is revealed against them.
 type Commitments struct {
-	Seed, Key Hash
+	Seed, Key Key
 	Signature []byte
 }
 
 // RevealedShare is a holder's share of a secret of the client Of. If that client's vectors are in
 // the sum, it is the secret behind the client's self-mask; if they are not, it is the secret behind
-// its mask key. Nonce opens the dealer's commitment; empty in semi-honest mode.
+// its mask key.
 type RevealedShare struct {
 	Of    ClientID
 	Share [32]byte
-	Nonce []byte
 }
 
 // Complaint says that what neighbour Of dealt, and signed, is unusable. The client then shares no mask with that neighbour, and

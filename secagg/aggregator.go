@@ -26,6 +26,7 @@ type Aggregator struct {
 	graph     *graph.Graph
 	dealt     *shelf                  // sealed shares, with their commitments
 	hashes    [layers][]protocol.Hash // of seeds, by place on the roster
+	weights   *weightsCache           // for what is dealt in active mode
 	arrived   protocol.Bitmap         // whose shares arrived
 	above     int64                   // bytes of shares that stay in memory
 	openSpool OpenSpool               // nil: all stay in memory
@@ -53,7 +54,7 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 		return nil, err
 	}
 	return &Aggregator{
-		setup: s, params: params, setting: params.setting(s),
+		setup: s, params: params, setting: params.setting(s), weights: new(weightsCache),
 		heard: make(map[protocol.ClientID]protocol.Stage), keys: make(map[protocol.ClientID]*protocol.Keys),
 		complaints: make(map[edge][32]byte), held: make(map[protocol.ClientID]bool),
 	}, nil
@@ -92,15 +93,15 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 	return a.receive(from, m, func() error { return a.take(from, m, a.check(from, m, protocol.Workers(1))) })
 }
 
-// Verify is the first part of Receive, for a message with signatures or a proof, and nil for any other message. It returns a function
-// that verifies them. That function returns the second part, which takes the message or says what is wrong with it. Verifying
+// Verify is the first part of Receive, for a message with signatures, a proof or revealed shares, and nil for any other message. It
+// returns a function that verifies them. That function returns the second part, which takes the message or says what is wrong with it. Verifying
 // reads only state that is fixed as long as the stage is, so it may run on any goroutine, beside anything but Close.
 func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error) {
 	if round, stage := m.At(); !a.Confirms() || a.expects(from, round, stage) != nil {
 		return nil
 	}
 	switch m.(type) {
-	case *protocol.Advertise, *protocol.Shares, *protocol.Consistency:
+	case *protocol.Advertise, *protocol.Shares, *protocol.Consistency, *protocol.Unmask:
 	case *protocol.MaskedInput:
 		if a.verified == nil {
 			return nil
@@ -127,6 +128,8 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 		return a.checkProof(from, m)
 	case *protocol.Consistency:
 		return a.checkConfirmed(from, m)
+	case *protocol.Unmask:
+		return a.checkRevealed(ofInputs, a.roster.find(from), m.Shares)
 	default:
 		return nil
 	}
@@ -178,7 +181,7 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage, wrong
 
 // Culprits returns the clients that have been proved to break the protocol, in the order in which they were found out. It is empty
 // in semi-honest mode, where clients are assumed not to lie. A culprit is a client whose message was refused for its content, or a
-// dealer of shares of another secret than it published. Complaints by no more clients than may lie never make a client a culprit.
+// dealer of whom so many complain that its secret is lost. Complaints by no more clients than may lie never make a client a culprit.
 // Culprits must not be called while Sum computes.
 func (a *Aggregator) Culprits() []protocol.Culprit { return a.culprits }
 
@@ -229,6 +232,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	case protocol.StageAdvertise:
 		return a.closeAdvertise()
 	case protocol.StageShare:
+		a.weights.sets.Clear()
 		return a.starved(a.arrived, a.arrived) // clients that dealt are the graph of masks
 	case protocol.StageMaskedInput:
 		return a.closeInput()

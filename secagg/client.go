@@ -126,8 +126,8 @@ const (
 
 // secrets are the sources of a client's masks of a layer.
 type secrets struct {
-	seed, key shamir.Secret
-	maskKey   *ecdh.PrivateKey
+	seed shamir.Secret
+	key  privateKey
 }
 
 // peer is a neighbour on the graph.

@@ -150,7 +150,7 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
-	shared, errs := c.roster.pairSecrets(ofInputs, c.own[ofInputs].maskKey, c.self, places, nil, run)
+	shared, errs := c.roster.pairSecrets(ofInputs, c.own[ofInputs].key, c.self, places, nil, run)
 	for i, err := range errs {
 		out[i].Secret = shared[i]
 		if err != nil {

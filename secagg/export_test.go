@@ -154,11 +154,51 @@ func (c *Client) Redeal(i int, s *protocol.EncryptedShare, flip []byte, commits 
 		return err
 	}
 	if commits {
-		h := encryptedShares{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), nonces: (*[2 * protocol.NonceSize]byte)(plain[2*shamir.Size:])}
-		s.Committed = ch.commitments(&h, s.Ciphertext, c.party.cfg.Identity)
+		h := encryptedShares{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:])}
+		s.Committed = h.commitments()
 	}
 	c.SignDealt(i, s)
 	return nil
+}
+
+// Commit changes the point that the client commits to its i-th neighbour by, and signs that; key says whose share's point. i is -1
+// for the point of the seed itself.
+func (c *Client) Commit(m *protocol.Shares, i int, key bool, change func([shamir.Size]byte) [shamir.Size]byte) {
+	if i < 0 {
+		m.SeedHash = change(m.SeedHash)
+		return
+	}
+	committed := *m.Shares[i].Committed
+	if m.Shares[i].Committed = &committed; key {
+		committed.Key = change(committed.Key)
+	} else {
+		committed.Seed = change(committed.Seed)
+	}
+	c.SignDealt(i, &m.Shares[i])
+}
+
+// Readvertise changes the mask key that the client advertises, and signs that.
+func (c *Client) Readvertise(m *protocol.Advertise, change func([shamir.Size]byte) [shamir.Size]byte) {
+	c.keys.Mask = change(c.keys.Mask)
+	c.keys.Signature = ed25519.Sign(c.party.cfg.Identity, signedKeys(c.setting, c.party.cfg.ID, &c.keys))
+	keys := c.keys
+	m.Keys = &keys
+}
+
+// ShareFalsely is ShareUnverified with a threshold that is higher by some and, if another client is given, with that client's mask
+// key in place of the advertised one.
+func (c *Client) ShareFalsely(m *protocol.Roster, higher int, another *Client, run protocol.Runner) (*protocol.Shares, error) {
+	if err := c.enter(protocol.StageShare); err != nil {
+		return nil, err
+	}
+	if err := c.join(m); err != nil {
+		return nil, err
+	}
+	c.roster.choice.Threshold += higher
+	if another != nil {
+		c.own[ofInputs].key = another.own[ofInputs].key
+	}
+	return c.split(run)
 }
 
 // SignDealt signs whatever the client deals to its i-th neighbour.
@@ -198,7 +238,7 @@ func (a *Aggregator) Stripped(clients protocol.Bitmap, residues [][]byte, run pr
 	}
 	var masks []masking
 	for _, r := range secrets {
-		if r.key == nil {
+		if a.u1.Has(r.at) {
 			if clients.Has(int(a.roster.members[r.at].Client)) {
 				masks = append(masks, masking{secret: r.seed, kind: mask.Self, sub: true})
 			}

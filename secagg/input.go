@@ -104,10 +104,10 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	var h holdings
 	plain, err := ch.open(c.channels[i], s.Ciphertext)
 	if err == nil {
-		h, err = parseHoldings(plain, c.party.cfg.Params.Mode, n)
+		h, err = parseHoldings(plain, n)
 	}
 	switch {
-	case c.Confirms() && (err != nil || !ch.matches(&h[ofInputs], s.Committed)):
+	case c.Confirms() && (err != nil || !h[ofInputs].matches(s.Committed)):
 		p.faulty = true
 		return nil
 	case err != nil:
@@ -164,7 +164,7 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 			out = append(out, masking{kind: mask.Pair, sub: p.at < c.self})
 		}
 	}
-	shared, errs := c.roster.pairSecrets(l, own.maskKey, c.self, places, c.party.cfg.Agreements, run)
+	shared, errs := c.roster.pairSecrets(l, own.key, c.self, places, c.party.cfg.Agreements, run)
 	for i, err := range errs {
 		out[i].secret = shared[i]
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
@@ -22,11 +23,7 @@ func TestLayersAreKeptApart(t *testing.T) {
 		if scalars[i], err = shamir.NewSecret(random); err != nil {
 			t.Fatal(err)
 		}
-		key, err := maskKey(ofInputs, scalars[i], setup, protocol.ClientID(i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		public := protocol.Key(key.PublicKey().Bytes())
+		public := maskKey(ofInputs, scalars[i], setup, protocol.ClientID(i), graph.SemiHonest).public
 		r.members[i] = protocol.Member{Client: protocol.ClientID(i), Keys: protocol.Keys{Mask: public, Change: &public}}
 	}
 	seen := make(map[[32]byte]string)
@@ -40,16 +37,13 @@ func TestLayersAreKeptApart(t *testing.T) {
 		}
 		seen[b] = what
 	}
-	own, err := maskKey(ofInputs, scalars[0], setup, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := maskKey(ofInputs, scalars[0], setup, 0, graph.SemiHonest)
 	for l, name := range map[layer]string{ofInputs: "inputs", ofChanges: "changes"} {
 		seed, hash := selfSeed(l, scalars[0], setup, 0)
 		differs("seed of "+name, seed, nil)
 		differs("hash of the seed of "+name, hash, nil)
-		key, err := maskKey(l, scalars[0], setup, 0)
-		differs("mask key of "+name, [32]byte(key.Bytes()), err)
+		key := maskKey(l, scalars[0], setup, 0, graph.SemiHonest)
+		differs("mask key of "+name, [32]byte(key.x25519.Bytes()), nil)
 		pairs, errs := r.pairSecrets(l, own, 0, []int{1}, nil, protocol.Workers(1))
 		differs("pair secret of "+name, pairs[0], errs[0])
 	}

@@ -113,7 +113,6 @@ var spoilt = map[protocol.Stage]map[string]func(m protocol.Message){
 				m.(*protocol.Unmask).Shares[0].Share[i] = 0xff
 			}
 		},
-		"a nonce":            func(m protocol.Message) { m.(*protocol.Unmask).Shares[0].Nonce = make([]byte, 16) },
 		"a removal missing":  func(m protocol.Message) { u := m.(*protocol.Unmask); u.Removed = u.Removed[:1] },
 		"a removal cut off":  func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = r[1][:len(r[1])-1] },
 		"a removal goes on":  func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = append(slices.Clone(r[1]), 0) },
@@ -133,7 +132,6 @@ var spoilt = map[protocol.Stage]map[string]func(m protocol.Message){
 				m.(*protocol.Replacement).Shares[0].Share[i] = 0xff
 			}
 		},
-		"a nonce": func(m protocol.Message) { m.(*protocol.Replacement).Shares[0].Nonce = make([]byte, 16) },
 	},
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Two quorums share an honest signer: each has more than (n+c)/2 of n, so they
@@ -114,7 +115,8 @@ func TestPartyRefuses(t *testing.T) {
 }
 
 // Above 500 clients the active mode's graph is sparse and its ring drawn from the
-// beacon: with another beacon a client has other neighbours.
+// beacon: with another beacon a client has other neighbours. Dealt shares
+// are checked as elsewhere.
 func TestBeacon(t *testing.T) {
 	p := plan(501, exact("g", 1, 16))
 	p.Cohort = protocol.Cohort{Clients: 501, Tolerance: 0.05, Colluders: 0.02}
@@ -126,6 +128,11 @@ func TestBeacon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err = f.aggregator.Fork().Receive(0, m.(protocol.StageMessage)); err != nil {
+			t.Errorf("what is dealt on a ring: %v", err)
+		}
+		f.clients[0].Commit(m.(*protocol.Shares), 7, true, plusBase)
+		culprit(t, f.aggregator.Receive(0, m.(protocol.StageMessage)), protocol.ClientParty(0), shamir.ErrDealt)
 		shares := m.(*protocol.Shares).Shares
 		if k := f.choice().Degree; len(shares) != k || k >= 500 {
 			t.Fatalf("%d neighbours of a degree of %d, want fewer than 500", len(shares), k)

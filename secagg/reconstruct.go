@@ -2,9 +2,7 @@ package secagg
 
 import (
 	"cmp"
-	"crypto/ecdh"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -97,9 +95,8 @@ func (a *Aggregator) masked(l layer) (among, in protocol.Bitmap) {
 type restored struct {
 	at     int // place
 	holder []int
-	secret shamir.Secret
-	seed   [32]byte         // of a client that is in the sum
-	key    *ecdh.PrivateKey // of a client that is not in the sum
+	seed   [32]byte   // of a client that is in the sum
+	key    privateKey // of a client that is not in the sum
 }
 
 // restore reconstructs secrets of a layer, of the clients from one place to another: the seed of each client that is in
@@ -123,18 +120,14 @@ func (a *Aggregator) restore(l layer, first, end int, run protocol.Runner) ([]re
 		}
 		out = append(out, r)
 	}
-	weights := weightsCache{threshold: t}
+	var weights weightsCache
 	errs := make([]error, len(out))
 	run.Each(len(out), func(i int) { errs[i] = a.combine(l, &out[i], &weights) })
-	for _, err := range errs {
-		if why, ok := errors.AsType[*protocol.Unrecoverable](err); ok && why.Dealt {
-			a.blame(why.Client, why)
-		}
-	}
 	return out, cmp.Or(errs...)
 }
 
-// combine restores one secret, and holds it against what was published of it.
+// combine restores one secret, and holds it against what was published of it. In active mode it fits: the points of all shares were
+// checked when they were dealt, and each share when it was revealed.
 func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	id := a.roster.members[r.at].Client
 	holders, shares := make([]shamir.Index, len(r.holder)), make([]shamir.Share, len(r.holder))
@@ -152,27 +145,28 @@ func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	if err != nil {
 		return err
 	}
-	if r.secret, err = lagrange.Combine(shares); err != nil {
+	secret, err := lagrange.Combine(shares)
+	if err != nil {
 		return err
 	}
 	good := false
 	if _, in := a.masked(l); in.Has(r.at) {
 		var hash protocol.Hash
-		r.seed, hash = selfSeed(l, r.secret, a.setup, id)
+		r.seed, hash = selfSeed(l, secret, a.setup, id)
 		good = hash == a.hashes[l][r.at]
-	} else if r.key, err = maskKey(l, r.secret, a.setup, id); err == nil {
-		good = protocol.Key(r.key.PublicKey().Bytes()) == l.key(&a.roster.members[r.at].Keys)
+	} else {
+		r.key = maskKey(l, secret, a.setup, id, a.params.Mode)
+		good = r.key.public == l.key(&a.roster.members[r.at].Keys)
 	}
-	if err == nil && !good {
-		err = a.unrecoverable(r.at, len(r.holder), a.Confirms())
+	if good || a.Confirms() {
+		return nil
 	}
-	return err
+	return a.unrecoverable(r.at, len(r.holder), false)
 }
 
 // weightsCache computes the weights of a set of holders once: on a complete graph nearly all secrets have the same.
 type weightsCache struct {
-	threshold int
-	sets      sync.Map // functions that return the weights, by the holders
+	sets sync.Map // functions that return the weights, by the holders
 }
 
 func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
@@ -182,7 +176,7 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	}
 	weights, known := c.sets.Load(string(key))
 	if !known {
-		weights, _ = c.sets.LoadOrStore(string(key), sync.OnceValues(func() (*shamir.Lagrange, error) { return shamir.NewLagrange(c.threshold, holders) }))
+		weights, _ = c.sets.LoadOrStore(string(key), sync.OnceValues(func() (*shamir.Lagrange, error) { return shamir.NewLagrange(1, holders) }))
 	}
 	return weights.(func() (*shamir.Lagrange, error))()
 }
@@ -200,7 +194,7 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	var all []lost
 	for k := range secrets {
 		r := &secrets[k]
-		if r.key == nil {
+		if in.Has(r.at) {
 			out = append(out, masking{secret: r.seed, kind: mask.Self, sub: true})
 			continue
 		}

@@ -147,7 +147,7 @@ func index(id protocol.ClientID) shamir.Index { return shamir.Index(id) + 1 }
 
 // signedKeys returns the bytes that an advertisement's signature is over.
 func signedKeys(setting protocol.Hash, id protocol.ClientID, k *protocol.Keys) []byte {
-	h := protocol.NewTranscript("fedsim/secagg/advertise/v1").Bytes(setting[:]).Uint(uint64(id)).Bytes(k.Mask[:]).Bytes(k.Channel[:]).Sum()
+	h := protocol.NewTranscript("fedsim/secagg/advertise/v2").Bytes(setting[:]).Uint(uint64(id)).Bytes(k.Mask[:]).Bytes(k.Channel[:]).Sum()
 	return h[:]
 }
 
@@ -220,10 +220,11 @@ func (c *Client) Advertise() (*protocol.Advertise, error) {
 			return nil, err
 		}
 	}
-	copy(c.keys.Mask[:], c.own[ofInputs].maskKey.PublicKey().Bytes())
+	c.keys.Mask = c.own[ofInputs].key.public
 	copy(c.keys.Channel[:], c.party.channel.PublicKey().Bytes())
 	if c.setup.Replaces {
-		c.keys.Change = (*protocol.Key)(c.own[ofChanges].maskKey.PublicKey().Bytes())
+		change := c.own[ofChanges].key.public
+		c.keys.Change = &change
 	}
 	if c.Confirms() {
 		c.keys.Signature = ed25519.Sign(c.party.cfg.Identity, signedKeys(c.setting, c.party.cfg.ID, &c.keys))
@@ -239,13 +240,11 @@ func (c *Client) generate(l layer, random io.Reader) (err error) {
 	if own.seed, err = shamir.NewSecret(random); err != nil {
 		return err
 	}
-	if own.key, err = shamir.NewSecret(random); err != nil {
+	key, err := shamir.NewSecret(random)
+	if own.key = maskKey(l, key, c.setup, c.party.cfg.ID, c.party.cfg.Params.Mode); err != nil || c.Confirms() {
 		return err
 	}
-	if own.maskKey, err = maskKey(l, own.key, c.setup, c.party.cfg.ID); err != nil {
-		return err
-	}
-	return c.party.cfg.Agreements.leaveMask(c.setup.Round, own.maskKey)
+	return c.party.cfg.Agreements.leaveMask(c.setup.Round, own.key.x25519)
 }
 
 // checkAdvertised says what is wrong with a client's keys.
@@ -262,8 +261,14 @@ func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Adverti
 		return err
 	}
 	// A key of low order gives no secret in common with any key, and would stop the client's neighbours stages later.
-	if k := m.Keys; lowOrder(k.Mask) || lowOrder(k.Channel) || k.Change != nil && lowOrder(*k.Change) {
-		return fmt.Errorf("%w: a public key is of low order", ErrKeys)
+	k := m.Keys
+	low := lowOrder(k.Mask)
+	if a.Confirms() {
+		_, err := new(shamir.Secret).Common(k.Mask)
+		low = err != nil
+	}
+	if low || lowOrder(k.Channel) || k.Change != nil && lowOrder(*k.Change) {
+		return fmt.Errorf("%w: a public key is of low order, or no point", ErrKeys)
 	}
 	return nil
 }

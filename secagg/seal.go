@@ -23,48 +23,27 @@ const (
 // encryptedShares are a holder's shares of one dealer in a layer.
 type encryptedShares struct {
 	seed, key [shamir.Size]byte
-	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
-}
-
-// The places of the two nonces.
-const (
-	ofSeed = iota
-	ofKey
-)
-
-// nonce returns the nonce of a share; nil in semi-honest mode.
-func (h *encryptedShares) nonce(of int) []byte {
-	if h.nonces == nil {
-		return nil
-	}
-	return h.nonces[of*protocol.NonceSize:][:protocol.NonceSize:protocol.NonceSize]
 }
 
 // holdings are its shares in each layer.
 type holdings [layers]encryptedShares
 
-// revealed returns the only kind of share that may be shown, with its nonce.
-func (h *encryptedShares) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
+// revealed returns the only kind of share that may be shown.
+func (h *encryptedShares) revealed(survived bool) [shamir.Size]byte {
 	if survived {
-		return h.seed, h.nonce(ofSeed)
+		return h.seed
 	}
-	return h.key, h.nonce(ofKey)
+	return h.key
 }
 
-// plaintextSize counts, for each of n layers, the two shares and, in active mode, their two nonces.
-func plaintextSize(m graph.Mode, n layer) int {
-	size := 2 * shamir.Size
-	if m == graph.Active {
-		size += 2 * protocol.NonceSize
-	}
-	return int(n) * size
-}
+// plaintextSize counts two shares for each of n layers.
+func plaintextSize(n layer) int { return int(n) * 2 * shamir.Size }
 
 // dealtSize is the size of a sealed share for one holder, with its commitments in active mode.
 func dealtSize(m graph.Mode, n layer) int {
-	size := plaintextSize(m, n) + chacha20poly1305.Overhead
+	size := plaintextSize(n) + chacha20poly1305.Overhead
 	if m == graph.Active {
-		size += 2*protocol.HashSize + ed25519.SignatureSize
+		size += 2*protocol.KeySize + ed25519.SignatureSize
 	}
 	return size
 }
@@ -83,10 +62,10 @@ func takeDealt(piece []byte, dealer protocol.ClientID, m graph.Mode) protocol.En
 	if m != graph.Active {
 		return protocol.EncryptedShare{Peer: dealer, Ciphertext: piece}
 	}
-	n := len(piece) - 2*protocol.HashSize - ed25519.SignatureSize
+	n := len(piece) - 2*protocol.KeySize - ed25519.SignatureSize
 	c := piece[n:]
 	return protocol.EncryptedShare{Peer: dealer, Ciphertext: piece[:n:n], Committed: &protocol.Commitments{
-		Seed: protocol.Hash(c), Key: protocol.Hash(c[protocol.HashSize:]), Signature: c[2*protocol.HashSize:]}}
+		Seed: protocol.Key(c), Key: protocol.Key(c[protocol.KeySize:]), Signature: c[2*protocol.KeySize:]}}
 }
 
 // append writes what is dealt in n layers.
@@ -94,18 +73,16 @@ func (h *holdings) append(dst []byte, n layer) []byte {
 	for l := range n {
 		dst = append(dst, h[l].seed[:]...)
 		dst = append(dst, h[l].key[:]...)
-		dst = append(dst, h[l].nonce(ofSeed)...)
-		dst = append(dst, h[l].nonce(ofKey)...)
 	}
 	return dst
 }
 
 // parseHoldings takes the plaintext of what is dealt in n layers apart; shares must be encodings of scalars.
-func parseHoldings(b []byte, m graph.Mode, n layer) (h holdings, err error) {
-	if len(b) != plaintextSize(m, n) {
-		return h, fmt.Errorf("%w: %d bytes, %d expected", ErrShare, len(b), plaintextSize(m, n))
+func parseHoldings(b []byte, n layer) (h holdings, err error) {
+	if len(b) != plaintextSize(n) {
+		return h, fmt.Errorf("%w: %d bytes, %d expected", ErrShare, len(b), plaintextSize(n))
 	}
-	one := plaintextSize(m, 1)
+	one := plaintextSize(1)
 	for l := range n {
 		part, to := b[int(l)*one:][:one], &h[l]
 		copy(to.seed[:], part)
@@ -114,9 +91,6 @@ func parseHoldings(b []byte, m graph.Mode, n layer) (h holdings, err error) {
 			if _, err = shamir.ParseSecret(s); err != nil {
 				return holdings{}, fmt.Errorf("%w: %w", ErrShare, err)
 			}
-		}
-		if m == graph.Active {
-			to.nonces = (*[2 * protocol.NonceSize]byte)(part[2*shamir.Size:])
 		}
 	}
 	return h, nil
@@ -166,24 +140,17 @@ func common(own *ecdh.PrivateKey, peer protocol.Key) (out [32]byte, err error) {
 	return out, err
 }
 
-// commitment is H(context, dealer, holder, share, nonce).
-func (c channel) commitment(kind string, share [shamir.Size]byte, nonce []byte) protocol.Hash {
-	return protocol.NewTranscript("fedsim/secagg/commitment/v1").Bytes(c.roster.hash[:]).Text(kind).
-		Uint(uint64(c.roster.members[c.dealer].Client)).Uint(uint64(c.roster.members[c.holder].Client)).
-		Bytes(share[:]).Bytes(nonce).Sum()
-}
-
-// commitments are the dealer's to what it deals, in the ciphertext.
-func (c channel) commitments(h *encryptedShares, ciphertext []byte, identity ed25519.PrivateKey) *protocol.Commitments {
-	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.nonce(ofSeed)), Key: c.commitment(keyKind, h.key, h.nonce(ofKey))}
-	out.Signature = ed25519.Sign(identity, c.signed(ciphertext, out))
-	return out
+// commitments are the points of two shares, which must encode scalars. There is no signature yet.
+func (h *encryptedShares) commitments() *protocol.Commitments {
+	seed, _ := shamir.ParseSecret(h.seed[:])
+	key, _ := shamir.ParseSecret(h.key[:])
+	return &protocol.Commitments{Seed: seed.Point(), Key: key.Point()}
 }
 
 // signed returns the bytes that the dealer's signature is over. It covers the ciphertext, so that a
 // holder knows whether a ciphertext that does not open came from the dealer like that.
 func (c channel) signed(ciphertext []byte, m *protocol.Commitments) []byte {
-	h := protocol.NewTranscript("fedsim/secagg/dealt/v1").Bytes(c.roster.hash[:]).
+	h := protocol.NewTranscript("fedsim/secagg/dealt/v2").Bytes(c.roster.hash[:]).
 		Uint(uint64(c.roster.members[c.dealer].Client)).Uint(uint64(c.roster.members[c.holder].Client)).
 		Bytes(ciphertext).Bytes(m.Seed[:]).Bytes(m.Key[:]).Sum()
 	return h[:]
@@ -196,8 +163,9 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 }
 
 // matches says whether shares match the dealer's commitments.
-func (c channel) matches(h *encryptedShares, m *protocol.Commitments) bool {
-	return m.Seed == c.commitment(seedKind, h.seed, h.nonce(ofSeed)) && m.Key == c.commitment(keyKind, h.key, h.nonce(ofKey))
+func (h *encryptedShares) matches(m *protocol.Commitments) bool {
+	want := h.commitments()
+	return m.Seed == want.Seed && m.Key == want.Key
 }
 
 // derive makes 32 bytes of a shared secret, for the single use that kind names.
@@ -206,10 +174,22 @@ func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.Clie
 	return kdf.Key(s.Bytes(), info)
 }
 
-// maskKey is the X25519 key that a shared secret stands for.
-func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh.PrivateKey, error) {
+// privateKey is a mask key. In active mode its private half is the shared secret itself, so that what is dealt can be checked
+// against the public half, and x25519 is nil. Elsewhere x25519 is derived from the secret.
+type privateKey struct {
+	secret shamir.Secret
+	x25519 *ecdh.PrivateKey
+	public protocol.Key
+}
+
+// maskKey is the key that a shared secret stands for.
+func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID, m graph.Mode) privateKey {
+	if m == graph.Active {
+		return privateKey{secret: s, public: s.Point()}
+	}
 	b := derive(l.tag(keyKind), s, setup, id)
-	return ecdh.X25519().NewPrivateKey(b[:])
+	x, _ := ecdh.X25519().NewPrivateKey(b[:]) // any 32 bytes are one
+	return privateKey{s, x, protocol.Key(x.PublicKey().Bytes())}
 }
 
 // selfSeed is the secret of the self-mask that a shared secret stands for, and the hash that is advertised of it.
@@ -222,16 +202,22 @@ func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.Client
 // pairSecrets returns, for each of others, the secret that the client at place i has in common with
 // it in a layer; own is the client's mask key. The secrets are bound to both clients, so that a
 // client which advertises another's key as its own does not make two pairs have one mask.
-func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int, known *Agreements, run protocol.Runner) ([][32]byte, []error) {
+func (r *roster) pairSecrets(l layer, own privateKey, i int, others []int, known *Agreements, run protocol.Runner) ([][32]byte, []error) {
 	keys := make([]protocol.Key, len(others))
 	for k, j := range others {
 		keys[k] = l.key(&r.members[j].Keys)
 	}
-	out, errs := known.common(r.setup.Round, own, keys, run)
+	word, out, errs := "pair-of-points", make([][32]byte, len(keys)), make([]error, len(keys))
+	if own.x25519 != nil {
+		word = l.tag("pair")
+		out, errs = known.common(r.setup.Round, own.x25519, keys, run)
+	} else {
+		run.Each(len(keys), func(k int) { out[k], errs[k] = own.secret.Common(keys[k]) })
+	}
 	for k, j := range others {
 		low, high := &r.members[min(i, j)], &r.members[max(i, j)]
 		lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
-		out[k] = kdf.Key(out[k], protocol.NewTranscript("fedsim/secagg/"+l.tag("pair")+"/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
+		out[k] = kdf.Key(out[k], protocol.NewTranscript("fedsim/secagg/"+word+"/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
 			Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding())
 	}
 	return out, errs

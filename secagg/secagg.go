@@ -20,10 +20,11 @@
 // mask and one mask for each neighbour, which cancels against that neighbour's. Each client shares two secret scalars among its
 // neighbours ([shamir]): the seed of its own mask and its mask key. Degree and threshold follow from the plan and the number of
 // clients on the roster ([graph]). After the masked inputs, neighbours reveal their shares of the first secret for clients that
-// survived, and of the second for clients that were lost, never of both for one client. In a federation of more than [WholeUpTo]
-// clients, in semi-honest mode, a client is shown its neighbours alone, with a proof that they are its part of a ring under one
-// root. Masks ([mask]), channels and signatures are bound to the plan, the model, the roster and the list of clients whose shares
-// arrived, so the masks of clients that were told different things do not cancel.
+// survived, and of the second for clients that were lost, never of both for one client. In active mode shares are committed to by
+// points, which the aggregator checks before it delivers. In a federation of more than [WholeUpTo] clients, in semi-honest mode, a
+// client is shown its neighbours alone, with a proof that they are its part of a ring under one root. Masks ([mask]), channels and
+// signatures are bound to the plan, the model, the roster and the list of clients whose shares arrived, so the masks of clients
+// that were told different things do not cancel.
 //
 // Where noise is replaced, a round has two sums. The change of a client's noise says something about the noise that stays, so it is
 // masked as well, with separate secrets among the same clients. It travels with the answers to unmask; the second sum is over the
@@ -350,15 +351,15 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	n, k, it := plan.Cohort.Wanted(), choice.Degree, plan.Round
 	first := protocol.ClientID(plan.Cohort.All() - n) // of all clients, the clients with the longest numbers
 	last := first + protocol.ClientID(n-1)
-	var signature, nonce []byte
-	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(p.Mode, layersOf(setup))+chacha20poly1305.Overhead)}
+	var signature []byte
+	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(layersOf(setup))+chacha20poly1305.Overhead)}
 	if p.Mode == graph.Active {
-		signature, nonce = make([]byte, ed25519.SignatureSize), make([]byte, protocol.NonceSize)
+		signature = make([]byte, ed25519.SignatureSize)
 		share.Committed = &protocol.Commitments{Signature: signature}
 	}
 	shares, revealed := make([]protocol.EncryptedShare, k), make([]protocol.RevealedShare, k)
 	for i := range shares {
-		shares[i], revealed[i].Of, revealed[i].Nonce = share, last, nonce
+		shares[i], revealed[i].Of = share, last
 	}
 	var change *protocol.Key
 	var changeHash *protocol.Hash

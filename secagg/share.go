@@ -3,8 +3,8 @@ package secagg
 import (
 	"cmp"
 	"crypto/ed25519"
+	"crypto/rand"
 	"fmt"
-	"io"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
@@ -39,7 +39,9 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 		return nil, err
 	}
 	out := &protocol.Shares{Round: c.setup.Round, Shares: make([]protocol.EncryptedShare, len(c.peers))}
-	_, out.SeedHash = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID)
+	if _, out.SeedHash = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID); c.Confirms() {
+		out.SeedHash = c.own[ofInputs].seed.Point()
+	}
 	if c.setup.Replaces {
 		out.ChangeHash = new(protocol.Hash)
 		_, *out.ChangeHash = selfSeed(ofChanges, c.own[ofChanges].seed, c.setup, c.party.cfg.ID)
@@ -69,23 +71,13 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 		if err != nil {
 			return nil, err
 		}
-		keys, err := shamir.Split(c.own[l].key, c.roster.choice.Threshold, holders, random)
+		keys, err := shamir.Split(c.own[l].key.secret, c.roster.choice.Threshold, holders, random)
 		if err != nil {
 			return nil, err
 		}
 		for i := range out {
 			out[i][l] = encryptedShares{seed: seeds[i].Bytes(), key: keys[i].Bytes()}
 		}
-	}
-	if !c.Confirms() {
-		return out, nil
-	}
-	nonces := make([]byte, 2*protocol.NonceSize*len(c.peers))
-	if _, err := io.ReadFull(c.stream("nonces"), nonces); err != nil {
-		return nil, err
-	}
-	for i := range out {
-		out[i][ofInputs].nonces = (*[2 * protocol.NonceSize]byte)(nonces[2*protocol.NonceSize*i:])
 	}
 	return out, nil
 }
@@ -172,7 +164,8 @@ func (c *Client) deal(i int, h *holdings) (protocol.EncryptedShare, error) {
 	out := protocol.EncryptedShare{Peer: p.id}
 	var err error
 	if out.Ciphertext, err = ch.seal(c.channels[i], h.append(nil, layersOf(c.setup))); err == nil && c.Confirms() {
-		out.Committed = ch.commitments(&h[ofInputs], out.Ciphertext, c.party.cfg.Identity)
+		out.Committed = h[ofInputs].commitments()
+		out.Committed.Signature = ed25519.Sign(c.party.cfg.Identity, ch.signed(out.Ciphertext, out.Committed))
 	}
 	return out, err
 }
@@ -192,6 +185,33 @@ func (a *Aggregator) checkShared(from protocol.ClientID, m *protocol.Shares, run
 	}
 	if (m.ChangeHash != nil) != a.setup.Replaces {
 		return fmt.Errorf("%w: there is a hash for what noise changes by where noise is replaced, and nowhere else", ErrMalformed)
+	}
+	if a.Confirms() {
+		return a.checkPoints(at, m)
+	}
+	return nil
+}
+
+// checkPoints says what is wrong with the points that a dealer commits by. The points of its shares must fit its mask key and the
+// point of its seed. Then any shares of these points that are revealed later restore that key and one seed.
+func (a *Aggregator) checkPoints(dealer int, m *protocol.Shares) error {
+	of := &a.roster.members[dealer]
+	seeds, keys := [][shamir.Size]byte{m.SeedHash}, [][shamir.Size]byte{of.Keys.Mask}
+	for _, s := range m.Shares {
+		seeds, keys = append(seeds, s.Committed.Seed), append(keys, s.Committed.Key)
+	}
+	var around []shamir.Index // on a complete graph the same for all dealers
+	for at := range a.roster.members {
+		if at == dealer || a.graph.Adjacent(dealer, at) {
+			around = append(around, index(a.roster.members[at].Client))
+		}
+	}
+	weights, err := a.weights.get(around)
+	if err != nil {
+		return err
+	}
+	if err = weights.Verify(a.roster.choice.Threshold, index(of.Client), rand.Reader, seeds, keys); err != nil {
+		return fmt.Errorf("%w: what is dealt of its mask key or its seed: %w", ErrShare, err)
 	}
 	return nil
 }
@@ -213,7 +233,7 @@ func (a *Aggregator) checkDealt(dealer, holder int, s *protocol.EncryptedShare) 
 
 // checkSealed says what is wrong with the sizes of an encrypted share.
 func checkSealed(s *protocol.EncryptedShare, mode graph.Mode, n layer) error {
-	if want := plaintextSize(mode, n) + chacha20poly1305.Overhead; len(s.Ciphertext) != want {
+	if want := plaintextSize(n) + chacha20poly1305.Overhead; len(s.Ciphertext) != want {
 		return fmt.Errorf("%w: %d bytes of shares, %d expected", ErrMalformed, len(s.Ciphertext), want)
 	}
 	if (s.Committed != nil) != (mode == graph.Active) {

@@ -111,41 +111,6 @@ func TestWrongShareInSemiHonestMode(t *testing.T) {
 	}
 }
 
-// A dealer publishes one secret and deals shares of another: behind shares that
-// all hold what it committed to, it is the dealer who lied.
-func TestDealerLies(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageAdvertise)
-	for i := range f.clients {
-		m, err := f.answer(protocol.StageShare, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 4 {
-			m.(*protocol.Shares).SeedHash[0] ^= 1
-		}
-		if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.aggregator.Close(protocol.StageShare); err != nil {
-		t.Fatal(err)
-	}
-	for i := range f.clients {
-		f.deliveries[i] = f.aggregator.Next(protocol.StageShare, protocol.ClientID(i)).(*protocol.Delivery)
-	}
-	for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask} {
-		if err := f.stage(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := f.aggregator.Sum(serial{})
-	var lost *protocol.Unrecoverable
-	if !errors.As(err, &lost) || lost.Client != 4 || !lost.Dealt {
-		t.Errorf("the sum fails with %v, want client 4 named as the dealer who lied", err)
-	}
-}
-
 // The aggregator delivers what was dealt to another holder, with the dealer's own
 // signature: it was signed for that holder.
 func TestShareOfAnotherHolder(t *testing.T) {

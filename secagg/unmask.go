@@ -111,8 +111,7 @@ func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedS
 	var out []protocol.RevealedShare
 	for i, p := range c.peers {
 		if among.Has(p.at) && !p.faulty {
-			share, nonce := c.held[l][i].revealed(in.Has(p.at))
-			out = append(out, protocol.RevealedShare{Of: p.id, Share: share, Nonce: nonce})
+			out = append(out, protocol.RevealedShare{Of: p.id, Share: c.held[l][i].revealed(in.Has(p.at))})
 		}
 	}
 	clear(c.held[l])
@@ -122,10 +121,6 @@ func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedS
 
 // unmasked takes a client's shares, and its removals into the sums.
 func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error {
-	at := a.roster.find(from)
-	if err := a.checkRevealed(ofInputs, at, m.Shares); err != nil {
-		return err
-	}
 	part := &PartialSum{plan: a.plan, stage: protocol.StageUnmask, rounds: a.params.Rounds, sums: a.sums}
 	if a.verified != nil {
 		part.sums = a.verified.removed
@@ -137,7 +132,7 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	if err != nil {
 		return err
 	}
-	return a.reveal(ofInputs, at, m.Shares)
+	return a.reveal(ofInputs, a.roster.find(from), m.Shares)
 }
 
 // reveal keeps checked shares that a holder reveals in a layer.
@@ -201,26 +196,23 @@ func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.Reveal
 		}
 		s := &shares[next]
 		next++
-		if _, err := shamir.ParseSecret(s.Share[:]); err != nil {
+		share, err := shamir.ParseSecret(s.Share[:])
+		if err != nil {
 			return fmt.Errorf("%w: of client %d: %w", ErrShare, of, err)
 		}
 		if !a.Confirms() {
-			if len(s.Nonce) != 0 {
-				return fmt.Errorf("%w: a nonce in semi-honest mode", ErrMalformed)
-			}
 			continue
 		}
-		ch := channel{a.roster, j, holder}
 		piece, err := a.dealt.get(j, holder)
 		if err != nil {
 			return err
 		}
 		committed := takeDealt(piece, of, graph.Active).Committed
-		kind, want := keyKind, committed.Key
+		want := committed.Key
 		if in.Has(j) {
-			kind, want = seedKind, committed.Seed
+			want = committed.Seed
 		}
-		if len(s.Nonce) != protocol.NonceSize || ch.commitment(kind, s.Share, s.Nonce) != want {
+		if share.Point() != want {
 			return fmt.Errorf("%w: of client %d", ErrShare, of)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// signedStages are the stages of active mode whose messages have signatures.
-var signedStages = map[protocol.Stage]bool{protocol.StageAdvertise: true, protocol.StageShare: true, protocol.StageConsistency: true}
+// verifiedStages are the stages of active mode whose messages have signatures or revealed shares.
+var verifiedStages = map[protocol.Stage]bool{protocol.StageAdvertise: true, protocol.StageShare: true, protocol.StageConsistency: true, protocol.StageUnmask: true}
 
 // A round whose messages are verified side by side, on goroutines of their own, and then taken
-// gives the plain sum of the inputs. A message without signatures is not verified.
+// gives the plain sum of the inputs. A message without signatures or shares is not verified.
 func TestVerifySideBySide(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
 		f := small(t, mode)
@@ -28,7 +28,7 @@ func TestVerifySideBySide(t *testing.T) {
 				}
 				from, said := protocol.ClientID(i), m.(protocol.StageMessage)
 				verify := f.aggregator.Verify(from, said)
-				if (verify != nil) != (mode == graph.Active && signedStages[stage]) {
+				if (verify != nil) != (mode == graph.Active && verifiedStages[stage]) {
 					t.Fatalf("%s, %s: a message is verified: %t", mode, stage, verify != nil)
 				}
 				if receive[i] = func() error { return f.aggregator.Receive(from, said) }; verify != nil {

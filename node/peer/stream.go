@@ -30,7 +30,7 @@ import (
 // The protocol IDs of libp2p's streams.
 const (
 	// ProtocolID is for the stream between a peer and the aggregator.
-	ProtocolID = "/fedsim/1.0.0"
+	ProtocolID = "/fedsim/1.1.0"
 	// ClockID is for a stream that says what time it is, in whole minutes since 1970.
 	ClockID = "/fedsim/clock/1.0.0"
 	// EnrolID is for the stream on which an invited party enrols.

@@ -99,12 +99,12 @@ func messages() map[string]protocol.Message {
 	replaced.Change = (*protocol.Key)(fill(32, 90))
 	active := keys
 	active.Signature = fill(64, 110)
-	committed := &protocol.Commitments{Seed: protocol.Hash(fill(32, 20)), Key: protocol.Hash(fill(32, 30)), Signature: fill(64, 40)}
+	committed := &protocol.Commitments{Seed: protocol.Key(fill(32, 20)), Key: protocol.Key(fill(32, 30)), Signature: fill(64, 40)}
 	shares := &protocol.Shares{Round: 9, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
 		{Peer: 0, Ciphertext: fill(80, 1)}, {Peer: 299, Ciphertext: fill(80, 2)}}}
 	anewShares := &protocol.Shares{Round: 9, Anew: 1, SeedHash: shares.SeedHash, Shares: shares.Shares}
 	activeShares := &protocol.Shares{Round: 300, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
-		{Peer: 127, Ciphertext: fill(112, 1), Committed: committed}, {Peer: 128, Ciphertext: fill(112, 2), Committed: committed}}}
+		{Peer: 127, Ciphertext: fill(80, 1), Committed: committed}, {Peer: 128, Ciphertext: fill(80, 2), Committed: committed}}}
 	replacedShares := &protocol.Shares{Round: 10, Ahead: true, SeedHash: protocol.Hash(fill(32, 70)), ChangeHash: (*protocol.Hash)(fill(32, 80)),
 		Shares: []protocol.EncryptedShare{{Peer: 4, Ciphertext: fill(144, 1)}}}
 	delivery := &protocol.Delivery{Round: 9, Clients: 3, Arrived: protocol.Bitmap{0x81, 0x04},
@@ -161,12 +161,12 @@ func messages() map[string]protocol.Message {
 		"quorum":                            &protocol.Quorum{Round: 9, Signatures: []protocol.Signed{{Signature: fill(64, 6)}, {Client: 2, Signature: fill(64, 7)}}},
 		"unmask":                            &protocol.Unmask{Round: 9, Removed: [][]byte{fill(5, 6), nil}, Shares: revealed},
 		"unmask, active, next set up": &protocol.Unmask{Round: 299, Removed: [][]byte{nil}, Next: activeShares,
-			Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
+			Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8))}}},
 		"unmask, replaced, next set up":   &protocol.Unmask{Round: 9, Removed: [][]byte{masked[1], nil}, Shares: revealed[1:], Next: replacedShares},
 		"answered":                        &protocol.Answered{Round: 9, Count: 3, U2: protocol.Bitmap{0x81, 0x04}},
 		"answered, of a part":             &protocol.Answered{Round: 9, Count: 239, U2: protocol.Bitmap{0x81, 0x04}, Digest: digest},
 		"replacement":                     &protocol.Replacement{Round: 9, Shares: revealed},
-		"replacement, active":             &protocol.Replacement{Round: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
+		"replacement, active":             &protocol.Replacement{Round: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8))}}},
 		"refusal":                         &protocol.Refusal{Round: 300},
 		"result":                          &protocol.Result{Round: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},
 		"result, nobody answered":         &protocol.Result{Round: 9, Survivors: 1, Integers: [][]int64{{0}}},

@@ -26,7 +26,7 @@ func limitedPlan() *protocol.Plan {
 func TestLimitsFor(t *testing.T) {
 	const (
 		plan   = 256 + 5 + 8000 + (128 + 1) + (128 + 6)
-		shares = 256 + 260*9
+		shares = 256 + 228*9
 		roster = 256 + 146*10
 	)
 	want := wire.Limits{Clients: 10, Neighbours: 9, Releases: 2, Bytes: [protocol.Kinds]int{
@@ -43,15 +43,15 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindSurvivors:    256 + 2 + roster,
 		protocol.KindConsistency:  256,
 		protocol.KindQuorum:       256 + 74*10,
-		protocol.KindUnmask:       256 + 60*9 + (126 + 126/8) + 2*80 + shares,
+		protocol.KindUnmask:       256 + 42*9 + (126 + 126/8) + 2*80 + shares,
 		protocol.KindAnswered:     256 + 2,
-		protocol.KindReplacement:  256 + 60*9,
+		protocol.KindReplacement:  256 + 42*9,
 		protocol.KindRefusal:      256,
 		protocol.KindResult:       256 + 8*1005 + 2*16,
 		protocol.KindAbort:        256,
 		protocol.KindHeld:         256,
-		protocol.KindFinal:        256 + 8000 + 96<<10,                                // with the receipt of a log
-		protocol.KindForward:      256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
+		protocol.KindFinal:        256 + 8000 + 96<<10,                           // with the receipt of a log
+		protocol.KindForward:      256 + (256 + (2500 + 10) + 2*16 + 42*9 + 256), // the masked input is the longest
 		protocol.KindRelayAck:     256,
 		protocol.KindRelayCollect: 256,
 		protocol.KindPartial:      256 + 2 + (2500 + 10) + 2*16,
@@ -148,12 +148,12 @@ func largest(p *protocol.Plan) []protocol.Message {
 	n := p.Cohort.Clients
 	key, sig := protocol.Key(fill(32, 1)), fill(64, 1)
 	keys := protocol.Keys{Mask: key, Channel: key, Signature: sig}
-	sealed := protocol.EncryptedShare{Ciphertext: fill(112, 1), Committed: &protocol.Commitments{Signature: sig}}
-	nonce, changeHash := fill(16, 1), (*protocol.Hash)(nil)
+	sealed := protocol.EncryptedShare{Ciphertext: fill(80, 1), Committed: &protocol.Commitments{Signature: sig}}
+	changeHash := (*protocol.Hash)(nil)
 	if p.Setup().Replaces {
 		keys = protocol.Keys{Mask: key, Channel: key, Change: &key}
 		sealed = protocol.EncryptedShare{Ciphertext: fill(144, 1)}
-		nonce, changeHash = nil, new(protocol.Hash)
+		changeHash = new(protocol.Hash)
 	}
 	bitmap := protocol.NewBitmap(n)
 	roster := &protocol.Roster{Round: it, Clients: n}
@@ -170,7 +170,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 		if i > 0 { // a client is no neighbour of its own
 			sealed.Peer = id
 			shares.Shares = append(shares.Shares, sealed)
-			unmask.Shares = append(unmask.Shares, protocol.RevealedShare{Of: id, Nonce: nonce})
+			unmask.Shares = append(unmask.Shares, protocol.RevealedShare{Of: id})
 			masked.Complaints = append(masked.Complaints, protocol.Complaint{Of: id})
 		}
 	}
@@ -250,8 +250,8 @@ func TestEntrySizes(t *testing.T) {
 	const last = math.MaxUint32 - 1
 	keys := protocol.Keys{Signature: fill(64, 0)}
 	member := protocol.Member{Client: last, Keys: keys}
-	sealed := protocol.EncryptedShare{Peer: last, Ciphertext: fill(112, 0), Committed: &protocol.Commitments{Signature: fill(64, 0)}}
-	revealed := protocol.RevealedShare{Of: last, Nonce: fill(16, 0)}
+	sealed := protocol.EncryptedShare{Peer: last, Ciphertext: fill(80, 0), Committed: &protocol.Commitments{Signature: fill(64, 0)}}
+	revealed := protocol.RevealedShare{Of: last}
 	signed := protocol.Signed{Client: last, Signature: fill(64, 0)}
 	for _, c := range []struct {
 		name      string
@@ -259,8 +259,8 @@ func TestEntrySizes(t *testing.T) {
 		want      int
 	}{
 		{"member", &protocol.Roster{Members: []protocol.Member{member}}, &protocol.Roster{}, 146},
-		{"sealed", &protocol.Delivery{Shares: []protocol.EncryptedShare{sealed}}, &protocol.Delivery{}, 260},
-		{"revealed", &protocol.Unmask{Shares: []protocol.RevealedShare{revealed}}, &protocol.Unmask{}, 60},
+		{"sealed", &protocol.Delivery{Shares: []protocol.EncryptedShare{sealed}}, &protocol.Delivery{}, 228},
+		{"revealed", &protocol.Unmask{Shares: []protocol.RevealedShare{revealed}}, &protocol.Unmask{}, 42},
 		{"complaint", &protocol.MaskedInput{Complaints: []protocol.Complaint{{Of: last}}}, &protocol.MaskedInput{}, 42},
 		{"signed", &protocol.Quorum{Signatures: []protocol.Signed{signed}}, &protocol.Quorum{}, 74},
 	} {

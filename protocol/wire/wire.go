@@ -18,7 +18,7 @@
 // # Strictness
 //
 // The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown fields, repeated fields, fields out of order,
-// and numbers too large for their type. It also checks that keys, hashes, signatures and nonces have their lengths, that lists of
+// and numbers too large for their type. It also checks that keys, hashes and signatures have their lengths, that lists of
 // clients ascend, and that required fields are present. A [FieldError] names the field. The roles check everything that depends on
 // the plan, the roster or a key.
 //
@@ -160,11 +160,11 @@ type Session struct {
 }
 
 // The sizes of entries of lists at their largest, which is in active mode. Replaced noise, of semi-honest mode, has a key of 34
-// bytes besides and 32 more of ciphertext, but no signatures of 66 and no commitments.
+// bytes besides and 64 more of ciphertext, but no signatures of 66 and no commitments.
 const (
 	memberSize    = 146 // of a roster: client, two keys, signature
-	sealedSize    = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
-	revealedSize  = 60  // of an answer to unmask: client, share, nonce
+	sealedSize    = 228 // of shares: peer, 80 bytes of ciphertext, two points, signature
+	revealedSize  = 42  // of an answer to unmask: client, share
 	signedSize    = 74  // of a quorum: client, signature
 	complaintSize = 42  // of a masked input: client, secret
 	releaseSize   = 128 // of a plan, its name aside
@@ -180,14 +180,14 @@ const (
 //	open                        s + plan
 //	announce                    s + plan + delivery
 //	roster                      s + 146 N
-//	shares                      s + 260 k
-//	delivery                    s + B + 260 k
+//	shares                      s + 228 k
+//	delivery                    s + B + 228 k
 //	masked-input                s + P + 16 r + 42 k + proof + s, the last for the next advertise
 //	survivors                   s + B + the next roster
 //	quorum                      s + 74 N
-//	unmask                      s + 60 k + 9/8 Q + 80 r + the next shares
+//	unmask                      s + 42 k + 9/8 Q + 80 r + the next shares
 //	answered                    s + B
-//	replacement                 s + 60 k
+//	replacement                 s + 42 k
 //	result                      s + 8 C + 16 r
 //	final                       s + model + the longest receipt
 //	partial                     s + B + P + 16 r

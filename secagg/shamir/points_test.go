@@ -15,7 +15,7 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// Points of low order, as encodings: the neutral point, those of order 2 and 4, and one of order 8 (RFC 8032 has the curve, and
+// Points of low order, as encodings: the neutral point, all points of order 2 and 4, and two of order 8 (RFC 8032 has the curve, and
 // "Taming the many EdDSAs", Chalkias et al. 2020, the list).
 var lowOrder = []string{
 	"0100000000000000000000000000000000000000000000000000000000000000",
@@ -81,10 +81,10 @@ func around(t testing.TB, dealer Index, holders []Index) *Lagrange {
 	return l
 }
 
-// What Split deals is found to be dealt, for every threshold of a few holders, with distant indices, and of several secrets at once.
-// It is refused for every threshold but those from its own up, after a change of any single point, of two of the points, or of which
-// secret is whose. So the random polynomial has the right degree: one less would let pass what has a degree of t, and
-// one more would refuse what honest dealers deal.
+// The points of what Split deals are accepted, for every threshold of a few holders, with distant indices, and of several secrets at
+// once. They are refused for each lower threshold, and after a change of one point, of two points, or of the secret that a point is of.
+// So the random polynomial has the right degree: with one degree less, polynomials of degree t would pass, and with one more honest
+// dealers would be refused.
 func TestVerify(t *testing.T) {
 	for _, c := range []struct {
 		dealer  Index
@@ -177,7 +177,7 @@ func TestCommon(t *testing.T) {
 	}
 }
 
-// A point is the public key that X25519 has of the same number, in the other form of the curve. The point of 1 is RFC 8032's base
+// A point is the public key of the same number in X25519, in the other form of the curve. The point of 1 is RFC 8032's base
 // point.
 func TestPoint(t *testing.T) {
 	private := bytes.Repeat([]byte{0x42}, 32)

@@ -33,7 +33,9 @@
 // twice.
 //
 // Shares contain no check: a wrong one gives another secret and no error. Callers compare
-// the result with something published, such as the public key or a hash of the secret.
+// the result with something published, such as the public key or a hash of the secret. Or
+// they have the dealer publish the points of edwards25519 of the secret and of all shares.
+// [Lagrange.Verify] checks these before anything is combined, and [Secret.Point] each share.
 //
 // Arithmetic takes the same time whatever the secrets and shares are. Indices, t and the
 // number of holders are public, and the time does depend on them. Split clears the
@@ -66,6 +68,10 @@ var (
 	ErrMismatch = errors.New("shamir: shares do not belong to these weights")
 	// ErrEncoding is returned for bytes that encode no integer below ℓ.
 	ErrEncoding = errors.New("shamir: not the encoding of a scalar")
+	// ErrPoint is returned for bytes that encode no point of edwards25519, or a point whose order divides 8.
+	ErrPoint = errors.New("shamir: not a point of edwards25519, or of low order")
+	// ErrDealt is returned for points of shares that would restore different secrets.
+	ErrDealt = errors.New("shamir: the points are not of shares of one secret with this threshold")
 )
 
 // Index identifies a holder of a secret. It is the point at which the polynomial is
@@ -320,4 +326,77 @@ func evaluate(y *edwards25519.Scalar, coefficients []edwards25519.Scalar, x *edw
 	for i := last - 1; i >= 0; i-- {
 		y.MultiplyAdd(y, x, &coefficients[i])
 	}
+}
+
+// Point returns the encoding (RFC 8032, section 5.1.2) of s·B, B the base point: the public key of a secret, or what a dealer
+// commits to a share by. It fixes s. If s is uniform, nothing else of s can be computed from it.
+func (s Secret) Point() [Size]byte {
+	return [Size]byte(new(edwards25519.Point).ScalarBaseMult(&s.s).Bytes())
+}
+
+// Common returns the encoding of 8·s·P, which s has in common with the secret behind the point P. The error is ErrPoint.
+func (s Secret) Common(point [Size]byte) ([Size]byte, error) {
+	p, err := parsePoint(point)
+	if err != nil {
+		return [Size]byte{}, err
+	}
+	return [Size]byte(p.ScalarMult(&s.s, p).Bytes()), nil
+}
+
+// parsePoint returns a point times the cofactor 8.
+func parsePoint(b [Size]byte) (*edwards25519.Point, error) {
+	p, err := new(edwards25519.Point).SetBytes(b[:])
+	if err != nil || p.MultByCofactor(p).Equal(edwards25519.NewIdentityPoint()) == 1 {
+		return nil, ErrPoint
+	}
+	return p, nil
+}
+
+// Verify checks that points belong to secrets and shares that a dealer made by [Split] with a threshold, up to parts of low order. l
+// has the weights of the dealer and of the holders. Each list has the point of a secret, and then the points of its shares in the
+// order of l without the dealer. Other points pass with a probability of 2^-252, if the dealer does not know what is read from
+// random. The error is ErrDealt for other points, or ErrPoint. It is ErrThreshold for an impossible threshold, and ErrMismatch for
+// points or a dealer that do not belong to l. An error of random is returned.
+//
+// It takes k·(k-threshold) multiplications for each secret, k the number of holders, and one sum of multiples of all points.
+func (l *Lagrange) Verify(threshold int, dealer Index, random io.Reader, secrets ...[][Size]byte) error {
+	if err := checkThreshold(threshold, len(l.holders)-1); err != nil {
+		return err
+	}
+	// SCRAPE (Cascudo and David 2017). F is the polynomial of degree at most k through the points of a secret, d is the dealer's index,
+	// and g is random, of degree k-t. If the degree of F is below t, (x-d)·g(x)·F(x) has at most degree k. Then its values at the k+1
+	// indices of l, which are 0 at d, give the value at 0: Σ λ_x·(x-d)·g(x)·F(x) - (0-d)·g(0)·F(0) = 0. All g together have all
+	// weights for which this holds with every such F. So with an F of higher degree it holds for one g among 2^252.
+	d, minus := dealer.scalar(), Index(1).scalar()
+	indices := append([]Index{0}, l.holders...)
+	weights := append([]edwards25519.Scalar{*minus.Negate(&minus)}, l.weights...)
+	g := make([]edwards25519.Scalar, len(l.holders)-threshold)
+	var scalars []*edwards25519.Scalar
+	var points []*edwards25519.Point
+	for _, list := range secrets {
+		if len(list) != len(l.holders) || !slices.Contains(l.holders, dealer) {
+			return fmt.Errorf("%w: %d points of holder %d's", ErrMismatch, len(list), dealer)
+		}
+		if err := uniform(g, random); err != nil {
+			return err
+		}
+		for i, index := range indices {
+			if index == dealer {
+				continue
+			}
+			p, err := parsePoint(list[0])
+			if err != nil {
+				return err
+			}
+			var s edwards25519.Scalar
+			x := index.scalar()
+			evaluate(&s, g, &x)
+			s.Multiply(s.Multiply(&s, &weights[i]), x.Subtract(&x, &d))
+			scalars, points, list = append(scalars, &s), append(points, p), list[1:]
+		}
+	}
+	if new(edwards25519.Point).VarTimeMultiScalarMult(scalars, points).Equal(edwards25519.NewIdentityPoint()) == 0 {
+		return ErrDealt
+	}
+	return nil
 }

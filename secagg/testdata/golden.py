@@ -16,7 +16,7 @@ import hashlib
 import json
 import struct
 
-from primitives import L, aes_ctr, ed25519_public, ed25519_sign, hkdf, seal, x25519
+from primitives import L, aes_ctr, ed25519_public, ed25519_sign, hkdf, point, point_common, seal, x25519
 
 # Transcripts (protocol.Transcript) and entropy.
 
@@ -181,11 +181,15 @@ class Sum:
             drawn_scalars = iter(scalars(drawn(party, "secagg/secrets", 1, 128 * len(self.layers))))
             for l in self.layers:
                 self.secrets[l, i] = {"seed": next(drawn_scalars), "key": next(drawn_scalars)}
-                self.mask_key[l, i] = self.derive(l + "key", self.secrets[l, i]["key"], i)
-                self.public[l, i] = x25519(self.mask_key[l, i])
+                if self.active:  # the mask key is the secret that is shared, its public half a point
+                    self.mask_key[l, i] = self.secrets[l, i]["key"]
+                    self.public[l, i] = point(self.mask_key[l, i])
+                else:
+                    self.mask_key[l, i] = self.derive(l + "key", self.secrets[l, i]["key"], i)
+                    self.public[l, i] = x25519(self.mask_key[l, i])
             self.channel_key[i] = drawn(party, "secagg/channel", 0, 32)
             self.channel[i] = x25519(self.channel_key[i])
-            signed = digest("fedsim/secagg/advertise/v1", self.setting, i, self.public[INPUT, i], self.channel[i])
+            signed = digest("fedsim/secagg/advertise/v2", self.setting, i, self.public[INPUT, i], self.channel[i])
             keys = {"Mask": self.public[INPUT, i].hex(), "Channel": self.channel[i].hex(), "Signature": self.signature(i, signed)}
             roster += [i, self.public[INPUT, i], self.channel[i]]
             if self.replaces:
@@ -198,7 +202,7 @@ class Sum:
         self.near = {self.members[p]: [self.members[q] for q in near[p]] for p in range(len(near))}
         self.opened["advertise"] = {"Round": ROUND, "Clients": len(members), "Members": members}
 
-    def deal(self, dealer, holder, plain, share, nonce):
+    def deal(self, dealer, holder, plain, share):
         """One encrypted share; in active mode with its commitments."""
         info = transcript("fedsim/secagg/channel/v1", self.roster, dealer, self.channel[dealer], holder, self.channel[holder])
         key = hkdf(x25519(self.channel_key[dealer], self.channel[holder]), info, 32)
@@ -207,8 +211,8 @@ class Sum:
         sealed = seal(key, bytes(12), plain)
         out = {"Ciphertext": sealed.hex()}
         if self.active:
-            commit = {k: digest("fedsim/secagg/commitment/v1", self.roster, k, dealer, holder, share[k], nonce[k]) for k in share}
-            signed = digest("fedsim/secagg/dealt/v1", self.roster, dealer, holder, sealed, commit["seed"], commit["key"])
+            commit = {k: point(int.from_bytes(share[k], "little")) for k in share}
+            signed = digest("fedsim/secagg/dealt/v2", self.roster, dealer, holder, sealed, commit["seed"], commit["key"])
             out["Committed"] = {"Seed": commit["seed"].hex(), "Key": commit["key"].hex(), "Signature": self.signature(dealer, signed)}
         return out
 
@@ -216,11 +220,10 @@ class Sum:
         return self.liar.get("Dealer") == dealer and self.liar["Holder"] == holder
 
     def share(self):
-        self.shares, self.nonces, self.seeds, dealt = {}, {}, {}, {}
+        self.shares, self.seeds, dealt = {}, {}, {}
         self.live = self.left("share", self.members)
         for i in self.live:
             near, t = self.near[i], self.threshold
-            nonces = drawn(f"client/{i}", "secagg/nonces", 1, 32 * len(near)) if self.active else b""
             coefficients = scalars(drawn(f"client/{i}", "secagg/polynomials", 1, 64 * 2 * (t - 1) * len(self.layers)))
             for l in self.layers:
                 self.seeds[l, i] = self.derive(l + "seed", self.secrets[l, i]["seed"], i)
@@ -229,13 +232,13 @@ class Sum:
                     for h in near:
                         value = sum(a * (h + 1) ** e for e, a in enumerate(polynomial)) % L
                         self.shares[l, i, h, k] = value.to_bytes(32, "little")
-            for at, h in enumerate(near):
-                nonce = {"seed": nonces[32 * at : 32 * at + 16], "key": nonces[32 * at + 16 : 32 * at + 32]}
-                share = {k: self.shares[INPUT, i, h, k] for k in nonce}
-                self.nonces[i, h] = nonce
-                plain = b"".join(self.shares[l, i, h, k] for l in self.layers for k in nonce) + nonce["seed"] + nonce["key"]
-                dealt[i, h] = self.deal(i, h, plain, share, nonce)
+            for h in near:
+                share = {k: self.shares[INPUT, i, h, k] for k in ("seed", "key")}
+                plain = b"".join(self.shares[l, i, h, k] for l in self.layers for k in share)
+                dealt[i, h] = self.deal(i, h, plain, share)
             seed_hash = {l: digest(f"fedsim/secagg/{l}seed-hash/v1", SESSION, ROUND, i, self.seeds[l, i]).hex() for l in self.layers}
+            if self.active:
+                seed_hash[INPUT] = point(self.secrets[INPUT, i]["seed"]).hex()
             shares = [{"Peer": h, **dealt[i, h]} for h in near]
             self.message("share", i, SeedHash=seed_hash[INPUT], ChangeHash=seed_hash.get(CHANGE), Shares=shares)
         self.arrived = self.subset(self.live)
@@ -248,8 +251,10 @@ class Sum:
 
     def pair(self, l, i, j):
         low, high = min(i, j), max(i, j)
-        info = transcript(f"fedsim/secagg/{l}pair/v1", low, self.public[l, low], high, self.public[l, high])
-        return hkdf(x25519(self.mask_key[l, i], self.public[l, j]), info, 32)
+        word = "pair-of-points" if self.active else l + "pair"
+        info = transcript(f"fedsim/secagg/{word}/v1", low, self.public[l, low], high, self.public[l, high])
+        common = point_common if self.active else x25519
+        return hkdf(common(self.mask_key[l, i], self.public[l, j]), info, 32)
 
     def mask(self, l, secret, kind, release):
         info = transcript("fedsim/secagg/mask/v1", kind, SESSION, ROUND, self.binding[l], release["Name"], release["ring_bits"], release["length"])
@@ -289,7 +294,7 @@ class Sum:
         for d in self.near[holder]:
             if d in among and not self.complains(holder, d):
                 kind = "seed" if d in summed else "key"
-                shares.append({"Of": d, "Share": self.shares[l, d, holder, kind].hex(), "Nonce": self.nonces[d, holder][kind].hex()})
+                shares.append({"Of": d, "Share": self.shares[l, d, holder, kind].hex()})
         return shares
 
     def unmask(self):

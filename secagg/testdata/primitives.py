@@ -141,12 +141,42 @@ def _doubles():
 DOUBLES = _doubles()
 
 
+def _encode(p):
+    return (p[1] | (p[0] & 1) << 255).to_bytes(32, "little")
+
+
 def _times_base(k):
     r = (0, 1)
     for i in range(256):
         if k >> i & 1:
             r = _add(r, DOUBLES[i])
-    return (r[1] | (r[0] & 1) << 255).to_bytes(32, "little")
+    return _encode(r)
+
+
+def point(k):
+    """k times the base point of edwards25519."""
+    return _times_base(k % L)
+
+
+def _decode(b):
+    y = int.from_bytes(b, "little")
+    sign, y = y >> 255, y & (1 << 255) - 1
+    xx = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(xx, (P + 3) // 8, P)
+    if x * x % P != xx:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    assert x * x % P == xx
+    return (x if x & 1 == sign else P - x, y)
+
+
+def point_common(k, other):
+    """8k times a point, which two secrets have in common if it is the point of the other."""
+    r, p = (0, 1), _decode(other)
+    for i in range(256):
+        if 8 * k >> i & 1:
+            r = _add(r, p)
+        p = _add(p, p)
+    return _encode(r)
 
 
 def ed25519_public(seed):
@@ -215,6 +245,11 @@ def _check():
     assert ed25519_sign(seed, b"") == x(
         "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
     )
+    # A point's u = (1+y)/(1-y) is the public key of X25519 (RFC 7748, section 4.1), and two secrets agree.
+    k = 1 << 254 | 8 * 12345
+    y = int.from_bytes(point(k), "little") & (1 << 255) - 1
+    assert ((1 + y) * pow(1 - y, -1, P) % P).to_bytes(32, "little") == x25519(k.to_bytes(32, "little"))
+    assert point_common(k % L, point(77)) == point_common(77, point(k)) == point(8 * 77 * k)
     # RFC 8439, section 2.8.2: the tag, which is over all of the ciphertext.
     plain = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
     sealed = seal(bytes(range(0x80, 0xA0)), x("070000004041424344454647"), plain, x("50515253c0c1c2c3c4c5c6c7"))

@@ -59,8 +59,8 @@ KEYS = data(1, fill(32, 10)), data(2, fill(32, 60))
 ACTIVE_KEYS = KEYS + (data(3, fill(64, 110)),)
 COMMITTED = data(3, data(1, fill(32, 20)), data(2, fill(32, 30)), data(3, fill(64, 40)))
 SHARES = uint(1, 9), data(2, fill(32, 70)), data(3, data(2, fill(80, 1))), data(3, uint(1, 299), data(2, fill(80, 2)))
-ACTIVE_SHARES = (uint(1, 300), data(2, fill(32, 70)), data(3, uint(1, 127), data(2, fill(112, 1)), COMMITTED),
-                 data(3, uint(1, 128), data(2, fill(112, 2)), COMMITTED))
+ACTIVE_SHARES = (uint(1, 300), data(2, fill(32, 70)), data(3, uint(1, 127), data(2, fill(80, 1)), COMMITTED),
+                 data(3, uint(1, 128), data(2, fill(80, 2)), COMMITTED))
 DELIVERY = uint(1, 9), data(2, b"\x81\x04"), data(3, uint(1, 5), data(2, fill(80, 3)))
 ROSTER = uint(1, 9), data(2, data(2, *KEYS)), data(2, uint(1, 127), data(2, *KEYS)), data(2, uint(1, 128), data(2, *KEYS))
 RING = uint(3, 250), data(4, data(1, fill(32, 120)), uint(2, 249), data(3, fill(32, 130)), data(3, fill(32, 140)))
@@ -115,12 +115,12 @@ GOOD = [
     ("quorum", "quorum", uint(1, 9) + data(2, data(2, fill(64, 6))) + data(2, uint(1, 2), data(2, fill(64, 7)))),
     ("unmask", "unmask", b"".join((uint(1, 9),) + REVEALED + REMOVED)),
     ("unmask, active, next set up", "unmask",
-     uint(1, 299) + data(2, uint(1, 3), data(2, fill(32, 8)), data(3, fill(16, 1))) + data(3) + data(4, *ACTIVE_SHARES)),
+     uint(1, 299) + data(2, uint(1, 3), data(2, fill(32, 8))) + data(3) + data(4, *ACTIVE_SHARES)),
     ("unmask, replaced, next set up", "unmask", uint(1, 9) + REVEALED[1] + data(3, fill(200, 5)) + data(3) + data(4, *REPLACED_SHARES)),
     ("answered", "answered", uint(1, 9) + data(2, b"\x81\x04")),
     ("answered, of a part", "answered", uint(1, 9) + data(2, b"\x81\x04") + uint(3, 239) + data(4, DIGEST)),
     ("replacement", "replacement", b"".join((uint(1, 9),) + REVEALED)),
-    ("replacement, active", "replacement", uint(1, 300) + data(2, uint(1, 3), data(2, fill(32, 8)), data(3, fill(16, 1)))),
+    ("replacement, active", "replacement", uint(1, 300) + data(2, uint(1, 3), data(2, fill(32, 8)))),
     ("result", "result", uint(1, 9) + uint(2, 290) + uint(3, 5) + data(4, struct.pack("<qqq", 1, -2, 2**62))
      + data(4, struct.pack("<qq", -2**63, 2**63 - 1))),
     ("result, nobody answered", "result", uint(1, 9) + uint(2, 1) + data(4, bytes(8))),
@@ -253,7 +253,7 @@ BAD = [
     ("a long signature", "consistency", uint(1, 9) + data(2, fill(65, 0)), "value", "signature"),
     ("a short signature in a quorum", "quorum", uint(1, 9) + data(2, data(2, fill(64, 0))) + data(2, uint(1, 4), data(2, fill(63, 0))), "value", "signatures[1].signature"),
     ("a long share", "unmask", uint(1, 9) + data(2, data(2, fill(33, 0))) + REMOVED[0], "value", "shares[0].share"),
-    ("a short nonce", "unmask", uint(1, 9) + data(2, data(2, fill(32, 0)), data(3, fill(15, 0))) + REMOVED[0], "value", "shares[0].nonce"),
+    ("a nonce of a share", "unmask", uint(1, 9) + data(2, data(2, fill(32, 0)), data(3, fill(16, 0))) + REMOVED[0], "syntax", "shares[0]"),
     ("half a coordinate", "result", uint(1, 9) + data(4, bytes(8)) + data(4, bytes(12)), "value", "integers[1]"),
     ("a final model's short signature", "final", data(1, "m") + data(2, fill(1, 0)), "value", "signature"),
 
