@@ -324,12 +324,19 @@ func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
 // accepted sees to what a message says besides that it answers its stage. It reports whom the client complains of.
 func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) []protocol.Event {
 	var events []protocol.Event
+	if ready, ok := m.(*protocol.Prepared); ok && r.sum.Confirms() {
+		for _, id := range r.chosen {
+			if ready.Accused.Has(int(id)) {
+				events = append(events, a.exclude(ready.Round, a.blame.complain(from.Client, id, r.setup.Cohort))...)
+			}
+		}
+	}
 	if in, ok := m.(*protocol.MaskedInput); ok {
 		for _, c := range in.Complaints {
 			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round,
 				Party: protocol.ClientParty(c.Of), By: from, Err: fmt.Errorf("%s was dealt shares of which no use can be made", from)})
+			events = append(events, a.exclude(in.Round, a.blame.complain(from.Client, c.Of, r.setup.Cohort))...)
 		}
-		events = append(events, a.exclude(in.Round, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
 	}
 	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
 		events = append(events, a.ride(from, rider)...)
@@ -353,6 +360,9 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		if stage == r.stage {
 			eff.Events = append(append(eff.Events, lost(r, c)), a.hushed(r, c, now)...)
 		}
+	}
+	if a.spoilt(now, r) {
+		return a.repeat(now, eff)
 	}
 	if err := r.close(); err != nil {
 		a.next = nil

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -233,6 +234,13 @@ func (a *Aggregator) repeats(now time.Time, r *round, err error) bool {
 	_, few := errors.AsType[*protocol.TooFew](err)
 	_, could := a.reach(r.setup)
 	return few && a.repeatable(r) && could >= r.setup.Cohort.Required() && a.waited+now.Sub(r.begun) < a.cfg.Gather
+}
+
+// spoilt reports whether a client that dealt to this setup was excluded since, and a setup without it can follow. Else the
+// round continues: the clients that complain of it have no mask with it.
+func (a *Aggregator) spoilt(now time.Time, r *round) bool {
+	return r.stage == protocol.StagePrepared && a.repeats(now, r, new(protocol.TooFew)) &&
+		slices.ContainsFunc(r.chosen, func(id protocol.ClientID) bool { return a.blame.excluded[id] && r.awaited[id] != gone })
 }
 
 // repeat gives up the setup of the round in progress, and has its plan wait. The time that the setup took counts as

@@ -10,8 +10,12 @@ import (
 
 // waiting is a federation of five connected clients; two may be lost. Rounds wait for clients for a
 // minute, and up to round 3 they are set up ahead. Scripts say when clients are prepared.
-func waiting(t *testing.T) *bench {
-	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Gather: time.Minute, Rounds: 3})
+func waiting(t *testing.T) *bench { return waitingFor(t, 2, aggregator.Config{}) }
+
+// waitingFor is waiting, where others may be lost, with another sum.
+func waitingFor(t *testing.T, lose int, cfg aggregator.Config) *bench {
+	cfg.Clients, cfg.Presence, cfg.Grace, cfg.Tail, cfg.Gather, cfg.Rounds = 5, true, time.Second, 3*time.Second, time.Minute, 3
+	b := benchOf(t, lose, cfg)
 	b.waits = true
 	for _, c := range []string{"0 1", "1 2", "2 3", "3 4", "4 5"} {
 		b.script("connected " + c + " ->")
@@ -72,6 +76,44 @@ func TestPreparedClientsAreToldToProceed(t *testing.T) {
 			b := waiting(t)
 			b.script(toDelivery)
 			b.script(script)
+		})
+	}
+}
+
+// Two clients say before they pay that a third has dealt them bad shares, which is one more than may lie. The third is excluded, and
+// the setup given up, also if it was ready. The round is set up anew without it, and no client has paid. The word of one client, or of clients
+// of semi-honest mode, has no such effect. Where the round needs all clients it continues as it was set up.
+func TestAccusedDealerIsOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   aggregator.Config
+		lose   int
+		script string
+	}{
+		"by two": {aggregator.Config{NewSum: newConfirming}, 2, `
+			0 prepared 1 accusing 4 ->
+			1 prepared 1 accusing 4 -> client-excluded
+			2-3 prepared 1          -> wake 3s
+			4 prepared 1            -> held 1 (4 of 3), wake 1s, round-held
+			tick 1s                 -> announce(1 anew 1) 0,1,2,3, wake 11s, round-opened
+			4 advertise 1 anew 1    -> message-ignored
+			0-3 advertise 1 anew 1  -> roster(4) 0,1,2,3, wake 11s
+			0-3 share 1 anew 1      -> delivery(4) 0,1,2,3, wake 11s
+			0-3 prepared 1 anew 1   -> proceed 0,1,2,3, wake 11s`},
+		"by one": {aggregator.Config{NewSum: newConfirming}, 2, `
+			0 prepared 1 accusing 4 ->
+			1-3 prepared 1          -> wake 3s
+			4 prepared 1            -> proceed 0,1,2,3,4, wake 10s`},
+		"in semi-honest mode": {aggregator.Config{}, 2, `
+			0-2 prepared 1 accusing 4 -> wake 3s
+			3-4 prepared 1            -> proceed 0,1,2,3,4, wake 10s`},
+		"where all are needed": {aggregator.Config{NewSum: newConfirming}, 0, `
+			0-1 prepared 1 accusing 4 -> client-excluded
+			2-4 prepared 1            -> proceed 0,1,2,3,4, wake 10s`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := waitingFor(t, c.lose, c.mode)
+			b.script(toDelivery)
+			b.script(c.script)
 		})
 	}
 }

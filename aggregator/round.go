@@ -148,12 +148,11 @@ func (a *Aggregator) hushed(r *round, c int, now time.Time) []protocol.Event {
 // client that is proved to have lied takes no part for the rest of the session. Nothing of it is
 // heard, and nothing is sent to it except the end. A setup ahead with it is made anew.
 //
-// Proof is a message that an honest client never sends. It may be a message refused for its
-// content, by a client that the driver has authenticated. It may be signed shares that do not give
-// what they are shares of (Sum.Culprits). Complaints about dealt shares are no proof, since either
-// of the two clients may lie. But at most Cohort.Liars clients are assumed to lie. So a client that
-// more than these complain of, over all rounds, has lied, and so has a client that complains of
-// more.
+// Proof is a message that an honest client never sends: a message refused for its content, by a
+// client that the driver has authenticated (Sum.Culprits). Complaints about dealt shares are no
+// proof, since either of the two clients may lie. But at most Cohort.Liars clients are assumed to
+// lie. So a client that more than these complain of, over all rounds, has lied, and so has a client
+// that complains of more.
 
 // blame holds the facts about lying clients in a session.
 type blame struct {
@@ -166,16 +165,14 @@ func newBlame() blame {
 		by: make(map[protocol.ClientID]map[protocol.ClientID]bool), of: make(map[protocol.ClientID]map[protocol.ClientID]bool)}
 }
 
-// complain books a client's complaints, and says whom they prove to lie.
-func (b *blame) complain(by protocol.ClientID, list []protocol.Complaint, c protocol.Cohort) []protocol.Culprit {
+// complain books a client's complaint of another, and says whom it proves to lie.
+func (b *blame) complain(by, of protocol.ClientID, c protocol.Cohort) []protocol.Culprit {
 	var out []protocol.Culprit
-	for _, m := range list {
-		if note(b.of, m.Of, by) > c.Liars() {
-			out = append(out, protocol.Culprit{Client: m.Of, Err: fmt.Errorf("%d clients complain of what it dealt, and at most %d are taken to lie", len(b.of[m.Of]), c.Liars())})
-		}
-		if note(b.by, by, m.Of) > c.Liars() {
-			out = append(out, protocol.Culprit{Client: by, Err: fmt.Errorf("it complains of %d clients, and at most %d are taken to lie", len(b.by[by]), c.Liars())})
-		}
+	if note(b.of, of, by) > c.Liars() {
+		out = append(out, protocol.Culprit{Client: of, Err: fmt.Errorf("%d clients complain of what it dealt, and at most %d are taken to lie", len(b.of[of]), c.Liars())})
+	}
+	if note(b.by, by, of) > c.Liars() {
+		out = append(out, protocol.Culprit{Client: by, Err: fmt.Errorf("it complains of %d clients, and at most %d are taken to lie", len(b.by[by]), c.Liars())})
 	}
 	return out
 }

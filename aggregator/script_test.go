@@ -301,7 +301,12 @@ func (b *bench) message(id protocol.ClientID, w []string, rider bool) protocol.S
 	case "share":
 		return &protocol.Shares{Round: round, Ahead: ahead, Anew: anew}
 	case "prepared":
-		return &protocol.Prepared{Round: round, Anew: anew}
+		m := &protocol.Prepared{Round: round, Anew: anew}
+		if at := slices.Index(w, "accusing"); at >= 0 {
+			m.Accused = protocol.NewBitmap(b.n)
+			m.Accused.Set(int(b.number(w[at+1])))
+		}
+		return m
 	case "masked-input":
 		m := &protocol.MaskedInput{Round: round, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
 		m.Next, _ = next.(*protocol.Advertise)

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
@@ -150,18 +151,24 @@ func (c *complaining) MaskedInput(_ *protocol.Delivery, v []protocol.Integers, _
 	return &protocol.MaskedInput{Round: c.p.Round, Vectors: v, Complaints: []protocol.Complaint{{Of: 1}, {Of: 3}}}, nil
 }
 
-// Whom the client complains of is reported to its owner, when the complaint leaves.
+// Whom the client complains of is reported to its owner, when the complaint leaves. Before, the
+// client says with its word that it is prepared whom it will complain of.
 func TestComplaintsAreReported(t *testing.T) {
 	b := benchOf(t, client.Config{NewSum: func(s protocol.Setup) (client.Sum, error) {
 		return &complaining{heavy{p: s, refuse: protocol.Kinds}}, nil
 	}})
+	b.waits = true
 	b.script(`
 		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> work
 		run          -> shares 1
 		delivery 1 5 -> work
-		run          -> charged 1, masked-input 1, client-accused, client-accused`)
+		run          -> prepared 1`)
+	if m := b.last.Send[0].Message.(*protocol.Prepared); !slices.Equal(m.Accused, []byte{1<<1 | 1<<3}) {
+		t.Errorf("%08b are accused, want clients 1 and 3", m.Accused)
+	}
+	b.script("proceed 1 -> charged 1, masked-input 1, client-accused, client-accused")
 	for i, of := range []protocol.ClientID{1, 3} {
 		if e := b.last.Events[i]; e.Round != 1 || e.Party != protocol.ClientParty(of) || e.By != b.last.Send[0].From || e.Err == nil {
 			t.Errorf("event %d is %+v, want one about client %d by this one", i, e, of)

@@ -154,7 +154,6 @@ type Shared struct {
 	prices     latest[*protocol.Plan, price]
 	advertises latest[advertising, *protocol.Advertise]
 	shares     latest[sharing, *protocol.Shares]
-	prepareds  latest[protocol.Prepared, *protocol.Prepared]
 	inputs     latest[inputWith, *protocol.MaskedInput]
 	unmasks    latest[unmaskWith, *protocol.Unmask]
 }

@@ -217,8 +217,14 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 		}
 		next = r.next
 		r.masked, _ = x.message.(*protocol.MaskedInput)
-		of := protocol.Prepared{Round: r.setup.Round, Anew: r.anew}
-		x.message = c.prepareds.of(of, func() *protocol.Prepared { return &of })
+		ready := &protocol.Prepared{Round: r.setup.Round, Anew: r.anew}
+		x.message = ready
+		for _, m := range r.masked.Complaints {
+			if ready.Accused == nil {
+				ready.Accused = protocol.NewBitmap(r.setup.Cohort.All())
+			}
+			ready.Accused.Set(int(m.Of))
+		}
 	case protocol.StageUnmask:
 		r.held = nil // noise changes once
 	default:

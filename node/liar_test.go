@@ -87,6 +87,39 @@ func TestFlippedPoint(t *testing.T) {
 	}
 }
 
+// Two clients find in every round that what another dealt them is bad, and say so when they are prepared. The first time the setup is given
+// up, and the round set up anew without the dealer. The others pay once for each of four sums, and the dealer nothing.
+func TestAccusedDealer(t *testing.T) {
+	faulty(t)
+	x := newTrial(t, moment{active: true}.mode())
+	x.tap.rule(func(p *passing) {
+		m, ok := p.message.(*protocol.Prepared)
+		if !ok || p.place != admission.ClientPlace(0) && p.place != admission.ClientPlace(1) {
+			return
+		}
+		m.Accused = protocol.NewBitmap(clients)
+		m.Accused.Set(victim)
+		var err error
+		if p.raw, err = wire.AppendFrames(nil, m); err != nil {
+			t.Error(err)
+		}
+	})
+	out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
+	x.wants(out, 4)
+	if got := x.excluded(); len(got) != 1 || got[0].Party != protocol.ClientParty(victim) || got[0].Round != 1 {
+		t.Fatalf("excluded: %+v; want the dealer, in round 1", got)
+	}
+	for id := range protocol.ClientID(clients) {
+		want := 4
+		if id == victim {
+			want = 0
+		}
+		if list := charges(t, x.logs[id]); len(list) != want {
+			t.Errorf("client %d was charged for %v, want %d rounds", id, list, want)
+		}
+	}
+}
+
 // flipped is the lie about the seed: its point is another, or none.
 func flipped(m protocol.Message) bool {
 	s, ok := m.(*protocol.Shares)

@@ -140,6 +140,7 @@ func (m *Delivery) fields(c *codec.Codec) {
 func (m *Prepared) fields(c *codec.Codec) {
 	c.Round(1, &m.Round)
 	c.Uint(2, "anew", &m.Anew)
+	c.Bytes(3, "accused", (*[]byte)(&m.Accused))
 }
 
 func (m *Proceed) fields(c *codec.Codec) { c.Round(1, &m.Round) }

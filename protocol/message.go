@@ -284,10 +284,12 @@ type Delivery struct {
 }
 
 // Prepared says that the client has its masked input ready. It has neither charged its
-// ledger nor sent anything of the input. It says nothing of the client's data.
+// ledger nor sent anything of the input. It says nothing of the client's data. Accused is the
+// subset of all clients that the client will complain of in its masked input; nil: none.
 type Prepared struct {
-	Round uint64
-	Anew  uint32 // as in Announce
+	Round   uint64
+	Anew    uint32 // as in Announce
+	Accused Bitmap
 }
 
 // Proceed opens the stage masked-input: enough clients are prepared. A client charges its

@@ -58,6 +58,7 @@ func TestSizes(t *testing.T) {
 		{&protocol.Delivery{Round: 9, Arrived: protocol.NewBitmap(9), Shares: []protocol.EncryptedShare{sealed}}, header + it + (2 + 2) + sealedSize},
 		{&protocol.Prepared{Round: 9}, header + it},
 		{&protocol.Prepared{Round: 9, Anew: 1}, header + it + 2},
+		{&protocol.Prepared{Round: 9, Accused: protocol.NewBitmap(9)}, header + it + (2 + 2)},
 		{&protocol.Proceed{Round: 9}, header + it},
 		{&protocol.MaskedInput{Round: 9, Masked: [][]byte{make([]byte, 3), make([]byte, 200)}}, header + it + (2 + 3) + (3 + 200)},
 		{&protocol.MaskedInput{Round: 9, Complaints: []protocol.Complaint{{Of: 0}, {Of: 200}}}, header + it + (2 + 34) + (2 + 3 + 34)},

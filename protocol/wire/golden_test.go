@@ -144,6 +144,7 @@ func messages() map[string]protocol.Message {
 		"shares, anew":               anewShares,
 		"prepared":                   &protocol.Prepared{Round: 9},
 		"prepared, anew":             &protocol.Prepared{Round: 9, Anew: 300},
+		"prepared, accusing":         &protocol.Prepared{Round: 9, Accused: protocol.Bitmap{0x0a}},
 		"proceed":                    &protocol.Proceed{Round: 9},
 		"shares, active":             activeShares,
 		"delivery":                   delivery,

@@ -191,7 +191,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 	delivery := &protocol.Delivery{Round: it, Clients: n, Arrived: bitmap, Shares: shares.Shares}
 	return []protocol.Message{
 		&protocol.Open{Plan: p}, &protocol.Announce{Plan: p, Delivery: delivery, Anew: anew}, &protocol.Invite{Setup: p.Setup()},
-		masked.Next, roster, shares, delivery, &protocol.Prepared{Round: it, Anew: anew}, &protocol.Proceed{Round: it}, masked, &protocol.Survivors{Round: it, Count: n, U1: bitmap, Next: roster},
+		masked.Next, roster, shares, delivery, &protocol.Prepared{Round: it, Anew: anew, Accused: bitmap}, &protocol.Proceed{Round: it}, masked, &protocol.Survivors{Round: it, Count: n, U1: bitmap, Next: roster},
 		&protocol.Consistency{Round: it, Signature: sig}, quorum, unmask,
 		&protocol.Answered{Round: it, Count: n, U2: bitmap}, &protocol.Replacement{Round: it, Shares: unmask.Shares}, &protocol.Refusal{Round: it}, result,
 		&protocol.Abort{Round: it, Reason: &protocol.Unrecoverable{Round: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},

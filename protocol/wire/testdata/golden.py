@@ -101,6 +101,7 @@ GOOD = [
     ("delivery, of a part", "delivery", b"".join(DELIVERY) + uint(4, 240) + data(5, DIGEST)),
     ("prepared", "prepared", uint(1, 9)),
     ("prepared, anew", "prepared", uint(1, 9) + uint(2, 300)),
+    ("prepared, accusing", "prepared", uint(1, 9) + data(3, b"\x0a")),
     ("proceed", "proceed", uint(1, 9)),
     ("masked-input", "masked-input", b"".join((uint(1, 9),) + MASKED)),
     ("masked-input, next set up", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(3, *ADVERTISE, uint(3, 1))),
