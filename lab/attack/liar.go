@@ -133,8 +133,12 @@ func (a *attacker) ways() (list []tried) {
 		counts = append(counts, max(1, int(math.Round(share*float64(a.full.Data.Users)))))
 	}
 	slices.Sort(counts)
-	for _, n := range slices.Compact(counts) {
-		list = append(list, lists.Map(strategies, func(s strategy) tried { return tried{s, withinBounds, n} })...)
+	counts = slices.Compact(counts)
+	try := func(bound string, liars int) {
+		list = append(list, lists.Map(strategies, func(s strategy) tried { return tried{s, bound, liars} })...)
+	}
+	for _, n := range counts {
+		try(withinBounds, n)
 	}
 	if a.full.About().Clients != algorithm.Users {
 		return list
@@ -143,7 +147,10 @@ func (a *attacker) ways() (list []tried) {
 		strategies = strategies[:1] // whose vector has least in other places
 	}
 	for _, bound := range []string{withinReach, oneSum, unbounded} {
-		list = append(list, lists.Map(strategies, func(s strategy) tried { return tried{s, bound, 1} })...)
+		try(bound, 1)
+	}
+	for _, n := range counts {
+		try(proved, n)
 	}
 	return list
 }
@@ -242,6 +249,8 @@ func (t liar) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runn
 type lying struct {
 	server.Strategy
 	bound   string
+	liars   int
+	rounds  int // of the session
 	lock    sync.Mutex
 	said    map[uint64][][]float64 // by round: the sum of what liars contribute to each release
 	refused int
@@ -276,6 +285,10 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 	switch l.bound {
 	case unbounded:
 		factor = hugely
+	case proved:
+		for i, r := range p.Releases {
+			l.stretch(p, r, sums.Values[i], said[i])
+		}
 	case withinReach, oneSum:
 		if l.bound == oneSum {
 			for _, x := range said[1:] {
@@ -292,7 +305,7 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 			}
 		}
 	}
-	if sums = raised(sums, said, factor); factor > 1 {
+	if sums = raised(sums, said, factor); factor > 1 || l.bound == proved {
 		if err := l.refuse(p, sums); err != nil {
 			l.refused++
 			l.Skip(p, err)
@@ -300,6 +313,22 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 		}
 	}
 	return l.Strategy.Absorb(p, sums, run)
+}
+
+// stretch makes the lies of a release as large as the proofs of so many clients allow, in the sum as well: the bound of each has room
+// for the noise of an honest client.
+func (l *lying) stretch(p *protocol.Plan, r protocol.Release, sum, lies []float64) {
+	linf, l2 := p.InputBound(r, l.rounds)
+	var largest, squares float64
+	for _, x := range lies {
+		largest, squares = max(largest, math.Abs(x)), squares+x*x
+	}
+	if most := min(linf/largest, l2/math.Sqrt(squares)) * float64(l.liars) / r.Scale; largest > 0 {
+		for j, x := range lies {
+			lies[j] *= most
+			sum[j] += lies[j] - x
+		}
+	}
 }
 
 // raised returns sums in which lies have a factor.

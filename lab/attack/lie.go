@@ -57,6 +57,8 @@ const (
 	withinReach = "within the reach"
 	// oneSum is the same for the first sum of each round alone.
 	oneSum = "within the reach, one sum"
+	// proved is the largest multiple, of each release, that a proof about the input allows (verify-inputs).
+	proved = "within the proof"
 	// unbounded is the millionfold.
 	unbounded = "unbounded"
 )
@@ -110,7 +112,7 @@ func (a *attacker) lied(ctx context.Context, r int, s *scene, rows map[int]map[i
 	if err != nil {
 		return nil, err
 	}
-	l := &lying{Strategy: f.Strategy, bound: way.bound, said: make(map[uint64][][]float64)}
+	l := &lying{Strategy: f.Strategy, bound: way.bound, liars: way.liars, rounds: run.Schedule.Rounds(), said: make(map[uint64][][]float64)}
 	if f.Strategy = l; run.About().Clients == algorithm.Users {
 		for u := range rows {
 			f.Trainers[u] = liar{f.Trainers[u], l}

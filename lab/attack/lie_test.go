@@ -41,10 +41,10 @@ func twoSums() *protocol.Plan {
 func TestReachByHand(t *testing.T) {
 	most := math.Sqrt(math.Pow(10*(1+math.Sqrt(3)/2/1000), 2) - 4*4)
 	for bound, want := range map[string][2]float64{
-		withinBounds: {1, 1}, withinReach: {most, most}, oneSum: {most, 1}, unbounded: {math.NaN(), math.NaN()},
+		withinBounds: {1, 1}, withinReach: {most, most}, oneSum: {most, 1}, proved: {1, 1}, unbounded: {math.NaN(), math.NaN()},
 	} {
 		under, p := new(summing), twoSums()
-		l := &lying{Strategy: under, bound: bound, said: make(map[uint64][][]float64)}
+		l := &lying{Strategy: under, bound: bound, liars: 1, said: make(map[uint64][][]float64)}
 		v := protocol.Vector{Index: []uint32{1}, Value: []float64{1}}
 		l.hear(p, []protocol.Vector{v, v})
 		err := l.Absorb(p, protocol.Sums{Survivors: 10, Values: [][]float64{{4, 1, 0}, {4, 1, 0}}}, protocol.Workers(1))
