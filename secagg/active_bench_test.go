@@ -4,7 +4,9 @@ package secagg_test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -57,4 +59,14 @@ func BenchmarkActive(b *testing.B) {
 		}
 		run("aggregator/revealed", func() error { return f.aggregator.Fork().Receive(0, answer.(protocol.StageMessage)) })
 	}
+}
+
+// busy is the time that the process has computed, which other load does not add to.
+func busy(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
