@@ -154,7 +154,7 @@ func declareRun() {
 	})
 
 	Rounds = config.DeclareNumber(config.Key{
-		Name: "rounds", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 10 to 1000 of matrix factorization, 2 to 16 outer steps of sufficient statistics",
+		Name: "rounds", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 10 to 1000 of matrix factorization, 1 to 16 outer steps of sufficient statistics",
 		Range: config.Between(1, 1_000_000), Flag: true, Placeholder: "T", Help: "Rounds to attempt.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			about := Of(c).About()
