@@ -259,7 +259,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{Trainer: t.trainer, pace: held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: agreed, Rounds: rounds, Save: save, Last: last, Dense: true}),
-		Inputs: make(chan protocol.Input), Runner: c.cfg.Workers, Now: c.now, Hold: held.hold,
+		Inputs: make(chan protocol.Input), Runner: c.cfg.Workers, Now: c.now, Hold: held.hold, Proves: t.terms.VerifyInputs,
 		Persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
 		Send:    func(list []protocol.Envelope) { c.send(t, list) },
 		Events:  func(events []protocol.Event) { c.log(t, events) },

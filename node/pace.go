@@ -41,7 +41,8 @@ type phaseOf struct {
 // A computation that takes longer all the same, since the device does something else, leaves at a multiple of the time. The time of the
 // owner's program may depend on the ratings in any way. After three quarters of the fixed time its answer is dropped, and zeros with noise
 // leave at the fixed time. Later answers of a round need no hold: they are computed from values that are dense by then, so that they take
-// as long for every record.
+// as long for every record. A proof about an input does not: where inputs are verified, the word that the input is ready leaves at a
+// multiple of the time, too.
 type pace struct {
 	*Pacing
 	experiment protocol.Hash

@@ -33,6 +33,8 @@ type Driver struct {
 	Now     func() time.Time
 	// Hold waits with what a client answers to what starts work on its data; nil: nothing is held back.
 	Hold func(context.Context)
+	// Proves: masked inputs have proofs, which take longer for some numbers than for others. Hold waits with them too.
+	Proves bool
 }
 
 // Run drives until the context ends or a record cannot be kept, which is the only
@@ -91,13 +93,20 @@ type task struct {
 	hold func(context.Context) // nil: nothing
 }
 
-// tasks makes tasks of work. An announcement and the final model start what depends on the party's data.
+// tasks makes tasks of work. An announcement and the final model start what depends on the party's data. A delivery, or the data's
+// being computed, starts the masked input.
 func (d *Driver) tasks(in protocol.Input, jobs []protocol.Work) []task {
+	holds := false
+	switch in := in.(type) {
+	case protocol.Received:
+		kind := in.Envelope.Message.Kind()
+		holds = kind == protocol.KindAnnounce || kind == protocol.KindFinal || kind == protocol.KindDelivery && d.Proves
+	case protocol.Done:
+		holds = d.Proves
+	}
 	var hold func(context.Context)
-	if m, ok := in.(protocol.Received); ok && d.Hold != nil {
-		if kind := m.Envelope.Message.Kind(); kind == protocol.KindAnnounce || kind == protocol.KindFinal {
-			hold = d.Hold
-		}
+	if holds {
+		hold = d.Hold
 	}
 	return lists.Map(jobs, func(job protocol.Work) task { return task{job, hold} })
 }
