@@ -225,7 +225,7 @@ func runParser(t *testing.T) (*kong.Kong, *commands) {
 }
 
 // switches holds the flags of settings that have no value.
-var switches = []string{"no-header", "day-first"}
+var switches = []string{"no-header", "day-first", "verify-inputs"}
 
 // Every flag reaches its key: the setting says the flag's name and value.
 func TestRunFlagsBecomeSettings(t *testing.T) {
