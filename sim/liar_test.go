@@ -160,6 +160,7 @@ func TestLiarCostsNoRound(t *testing.T) {
 // lost. With the proof of another vector nothing is released of the rounds that it spoils. They are skipped and charged like others.
 func TestLarge(t *testing.T) {
 	cfg, strategy := aheadConfig(proved, 0)
+	cfg.Workers = 2
 	release := strategy.plan.Releases[0]
 	_, l2 := strategy.plan.InputBound(release, aheadRounds)
 	out, events := lying(t, cfg, func(m protocol.Message) {
