@@ -356,16 +356,18 @@ func summed(c *codec.Codec, s *Stage) {
 
 func (m *RelayStatus) fields(c *codec.Codec) {
 	codec.Client(c, 1, "client", &m.Client)
-	c.Flag(2, "connected", &m.Connected)
+	gone := !m.Connected
+	c.Flag(2, "gone", &gone)
 	incarnation := m.Incarnation[:]
-	if c.Reads() || !m.Connected {
+	if c.Reads() || gone {
 		incarnation = nil
 	}
 	c.Bytes(3, "incarnation", &incarnation)
 	switch {
-	case m.Connected && len(incarnation) != len(m.Incarnation), !m.Connected && len(incarnation) > 0:
-		c.Fail(codec.ErrValue, "incarnation", "%d bytes of a client that is connected: %t", len(incarnation), m.Connected)
+	case !gone && len(incarnation) != len(m.Incarnation), gone && len(incarnation) > 0:
+		c.Fail(codec.ErrValue, "incarnation", "%d bytes of a client that is gone: %t", len(incarnation), gone)
 	case c.Reads():
+		m.Connected = !gone
 		copy(m.Incarnation[:], incarnation)
 	}
 }

@@ -93,8 +93,8 @@ func TestSizes(t *testing.T) {
 		{&protocol.RelayAck{Round: 300, Stage: protocol.StageUnmask, Client: 7}, header + it300 + 2 + client},
 		{&protocol.RelayCollect{Round: 9, Stage: protocol.StageMaskedInput}, header + it + 2},
 		{&protocol.Partial{Round: 9, Clients: protocol.NewBitmap(9), Sums: [][]byte{make([]byte, 200), nil}}, header + it + 2 + (2 + 2) + (3 + 200) + 2},
-		{&protocol.RelayStatus{Client: 7, Connected: true}, header + client + flag + (2 + 16)},
-		{&protocol.RelayStatus{Client: 7}, header + client},
+		{&protocol.RelayStatus{Client: 7, Connected: true}, header + client + (2 + 16)},
+		{&protocol.RelayStatus{Client: 7}, header + client + flag},
 
 		// In frames of 2^18 bytes: with its field's tag and length, of 4 bytes, one byte
 		// too many for a frame.

@@ -191,6 +191,7 @@ func messages() map[string]protocol.Message {
 		"partial":                         &protocol.Partial{Round: 9, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0x81, 0x04}, Sums: [][]byte{masked[1], nil}},
 		"relay-status":                    &protocol.RelayStatus{Client: 299, Connected: true, Incarnation: protocol.IncarnationID(fill(16, 7))},
 		"relay-status, gone":              &protocol.RelayStatus{Client: 1},
+		"relay-status, first client gone": &protocol.RelayStatus{},
 	}
 	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
 		out["abort, "+s.String()] = &protocol.Abort{Round: 9, Reason: &protocol.TooFew{Round: 9, Stage: s, Left: i, Required: 200}}

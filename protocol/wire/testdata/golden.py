@@ -148,8 +148,9 @@ GOOD = [
     ("partial", "partial", uint(1, 9) + uint(2, 6) + data(3, b"\x81\x04") + data(4, fill(200, 5)) + data(4)),
     ("refusal", "refusal", uint(1, 300)),
     ("held", "held", uint(1, 9) + uint(2, 3) + uint(3, 200)),
-    ("relay-status", "relay-status", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
-    ("relay-status, gone", "relay-status", uint(1, 1)),
+    ("relay-status", "relay-status", uint(1, 299) + data(3, fill(16, 7))),
+    ("relay-status, gone", "relay-status", uint(1, 1) + uint(2, 1)),
+    ("relay-status, first client gone", "relay-status", uint(2, 1)),
 ]
 
 
@@ -341,9 +342,9 @@ BAD = [
     ("no sums", "partial", uint(1, 9) + uint(2, 4) + data(3, b"\x01"), "value", "sums"),
     ("5 sums of a relay", "partial", uint(1, 9) + uint(2, 4) + data(3, b"\x01") + data(4) * 5, "limit", "sums"),
     ("a bitmap for more clients of a relay", "partial", uint(1, 9) + uint(2, 4) + data(3, bytes(39)) + data(4), "limit", "clients"),
-    ("client 300 connected", "relay-status", uint(1, 300) + uint(2, 1) + data(3, fill(16, 7)), "limit", "client"),
-    ("a client without a life", "relay-status", uint(1, 9) + uint(2, 1), "value", "incarnation"),
-    ("the life of one that is gone", "relay-status", uint(1, 9) + data(3, fill(16, 7)), "value", "incarnation"),
+    ("client 300 connected", "relay-status", uint(1, 300) + data(3, fill(16, 7)), "limit", "client"),
+    ("a client without a life", "relay-status", uint(1, 9), "value", "incarnation"),
+    ("the life of one that is gone", "relay-status", uint(1, 9) + uint(2, 1) + data(3, fill(16, 7)), "value", "incarnation"),
 
     # In what travels with a message.
     ("a delivery without shares", "announce", SMALL + data(2, *DELIVERY[:2]), "value", "delivery.shares"),
