@@ -158,7 +158,7 @@ func TestLiarCostsNoRound(t *testing.T) {
 
 // With proofs about inputs a client gains nothing by a larger vector. Without a proof of it the client is excluded, and no round is
 // lost. With the proof of another vector nothing is released of the rounds that it spoils. They are skipped and charged like others.
-func TestLarge(t *testing.T) {
+func TestInputsAreVerified(t *testing.T) {
 	cfg, strategy := aheadConfig(proved, 0)
 	cfg.Workers = 2
 	release := strategy.plan.Releases[0]
@@ -169,7 +169,7 @@ func TestLarge(t *testing.T) {
 			in.Proof = provedBeyond(t, &strategy.plan, 1.1)
 		}
 	})
-	checkExcluded(t, out, events, 0)
+	checkExcluded(t, out, events)
 	if len(strategy.sums) != aheadRounds {
 		t.Errorf("%d sums, want %d", len(strategy.sums), aheadRounds)
 	}
