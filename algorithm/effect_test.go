@@ -54,6 +54,9 @@ func switches(about *algorithm.About) [][]config.Setting {
 		}
 	}
 	list := [][]config.Setting{nil}
+	if slices.Contains(about.Used(), algorithm.VerifyInputs.Key) { // of several parties that may lie
+		list = append(list, set("secagg=real mode=active"), set("parties=3 secagg=real mode=active"))
+	}
 	for _, s := range single {
 		list = append(list, []config.Setting{s})
 	}
