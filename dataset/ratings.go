@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/fedsim/fedsim/dataset/internal/csr"
-	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Ratings holds explicit ratings in columns: rating k was given by user User[k]
@@ -349,7 +348,10 @@ func (s *Set) Info() Info {
 	slices.Sort(perUser)
 	slices.Sort(perItem)
 	zeros, _ := slices.BinarySearch(perItem, 1)
-	columns := lists.Map(s.Columns, func(c ItemColumn) string { return c.Name })
+	var columns []string
+	for _, c := range s.Columns {
+		columns = append(columns, c.Name)
+	}
 	return Info{
 		Name: s.Name, Users: s.Users, Items: s.Items, RatedItems: len(perItem) - zeros, Ratings: s.Len(),
 		Density: float64(s.Len()) / (float64(s.Users) * float64(s.Items)),
