@@ -327,21 +327,29 @@ func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMes
 	if ready, ok := m.(*protocol.Prepared); ok && r.sum.Confirms() {
 		for _, id := range r.chosen {
 			if ready.Accused.Has(int(id)) {
-				events = append(events, a.exclude(ready.Round, a.blame.complain(from.Client, id, r.setup.Cohort))...)
+				events = append(events, a.accused(r, from, id)...)
 			}
 		}
 	}
 	if in, ok := m.(*protocol.MaskedInput); ok {
 		for _, c := range in.Complaints {
-			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round,
-				Party: protocol.ClientParty(c.Of), By: from, Err: fmt.Errorf("%s was dealt shares of which no use can be made", from)})
-			events = append(events, a.exclude(in.Round, a.blame.complain(from.Client, c.Of, r.setup.Cohort))...)
+			events = append(events, a.accused(r, from, c.Of)...)
 		}
 	}
 	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
 		events = append(events, a.ride(from, rider)...)
 	}
 	return events
+}
+
+// accused books that a client complains of what a dealer dealt, and says so once for each pair of them.
+func (a *Aggregator) accused(r *round, from protocol.Party, of protocol.ClientID) []protocol.Event {
+	var events []protocol.Event
+	if !a.blame.by[from.Client][of] {
+		events = append(events, protocol.Event{Kind: protocol.ClientAccused, Round: r.setup.Round,
+			Party: protocol.ClientParty(of), By: from, Err: fmt.Errorf("%s was dealt shares of which no use can be made", from)})
+	}
+	return append(events, a.exclude(r.setup.Round, a.blame.complain(from.Client, of, r.setup.Cohort))...)
 }
 
 // closeStage ends the stage in progress, once the received messages are verified. A client that has

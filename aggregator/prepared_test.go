@@ -90,8 +90,8 @@ func TestAccusedDealerIsOut(t *testing.T) {
 		script string
 	}{
 		"by two": {aggregator.Config{NewSum: newConfirming}, 2, `
-			0 prepared 1 accusing 4 ->
-			1 prepared 1 accusing 4 -> client-excluded
+			0 prepared 1 accusing 4 -> client-accused
+			1 prepared 1 accusing 4 -> client-accused, client-excluded
 			2-3 prepared 1          -> wake 3s
 			4 prepared 1            -> held 1 (4 of 3), wake 1s, round-held
 			tick 1s                 -> announce(1 anew 1) 0,1,2,3, wake 11s, round-opened
@@ -100,14 +100,14 @@ func TestAccusedDealerIsOut(t *testing.T) {
 			0-3 share 1 anew 1      -> delivery(4) 0,1,2,3, wake 11s
 			0-3 prepared 1 anew 1   -> proceed 0,1,2,3, wake 11s`},
 		"by one": {aggregator.Config{NewSum: newConfirming}, 2, `
-			0 prepared 1 accusing 4 ->
+			0 prepared 1 accusing 4 -> client-accused
 			1-3 prepared 1          -> wake 3s
 			4 prepared 1            -> proceed 0,1,2,3,4, wake 10s`},
 		"in semi-honest mode": {aggregator.Config{}, 2, `
 			0-2 prepared 1 accusing 4 -> wake 3s
 			3-4 prepared 1            -> proceed 0,1,2,3,4, wake 10s`},
 		"where all are needed": {aggregator.Config{NewSum: newConfirming}, 0, `
-			0-1 prepared 1 accusing 4 -> client-excluded
+			0-1 prepared 1 accusing 4 -> client-accused, client-accused, client-excluded
 			2-4 prepared 1            -> proceed 0,1,2,3,4, wake 10s`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -204,7 +204,7 @@ func (a *Aggregator) exclude(round uint64, list []protocol.Culprit) []protocol.E
 // the client leaves the round. It may have been the last that was awaited.
 func (a *Aggregator) refuse(r *round, from protocol.ClientID) []protocol.Event {
 	events := a.exclude(r.setup.Round, r.sum.Culprits())
-	if len(events) > 0 && r.awaited[from] == r.stage {
+	if a.blame.excluded[from] && r.awaited[from] == r.stage {
 		r.awaited[from] = gone
 		r.expected--
 	}
