@@ -3,8 +3,6 @@
 package forecast
 
 import (
-	"math"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -320,8 +318,8 @@ func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast
 	if e.VerifiesInputs() {
 		linf, l2 := p.InputBound(r, e.Schedule.Rounds())
 		if r.Noise.Kind == protocol.Split {
-			removal := e.Cohort.RemovalBound(r, e.Schedule.Rounds())
-			linf, l2 = linf+removal, l2+math.Sqrt(float64(r.Len))*removal
+			removal, norm := p.RemovalBound(r, e.Schedule.Rounds(), e.Cohort.Wanted())
+			linf, l2 = linf+removal, l2+norm
 		}
 		reach.LInf, reach.L2 = min(reach.LInf, linf), min(reach.L2, l2)
 	}

@@ -237,8 +237,7 @@ func (p *Plan) InputBound(r Release, rounds int) (linf, l2 float64) {
 	client := p.HonestSumBound(r, p.Cohort.Required(), p.Cohort.Required()).Client
 	linf, l2 = client.LInf, client.L2
 	if r.Noise.Variance > 0 {
-		chance := HonestSumFailure / (float64(max(1, rounds)) * float64(len(p.Releases)) * float64(p.Cohort.Clients))
-		t, norm := noiseBound(r.Len, r.Noise.Share(p.Cohort), chance)
+		t, norm := noiseBound(r.Len, r.Noise.Share(p.Cohort), p.clientChance(rounds))
 		linf, l2 = linf+t, l2+norm
 	}
 	l2 *= 1 + 1e-9 // the rounding of this arithmetic
@@ -329,10 +328,15 @@ func (p *Plan) Slack(l float64, survivors, answered int, terms ...Term) float64 
 	return rounded + tail(l, step, variance)
 }
 
-// RemovalBound bounds a coordinate of one honest client's removal, where noise is split, in
-// integers. It holds for all clients of at most so many rounds, except with probability
-// HonestSumFailure: a removal is Skellam of a variance below the variance of the client's share.
-func (c Cohort) RemovalBound(r Release, rounds int) float64 {
-	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, rounds)) / HonestSumFailure)
-	return tail(l, 1, c.ShareVariance(r.Noise.Variance))
+// RemovalBound bounds one honest client's removal where noise is split, if so many inputs are in the sum, in integers: the magnitude
+// of any coordinate, and the L2 norm. Both hold for all clients in at most so many rounds, except with probability
+// HonestSumFailure. A removal is Skellam of the variance that the client's share has beyond its part of the target.
+func (p *Plan) RemovalBound(r Release, rounds, survivors int) (linf, l2 float64) {
+	surplus := r.Noise.Share(p.Cohort) - r.Noise.Variance/float64(p.Cohort.Honest(survivors))
+	return noiseBound(r.Len, max(0, surplus), p.clientChance(rounds))
+}
+
+// clientChance is what each of a plan's clients, releases and rounds has of HonestSumFailure.
+func (p *Plan) clientChance(rounds int) float64 {
+	return HonestSumFailure / (float64(max(1, rounds)) * float64(max(1, len(p.Releases))) * float64(p.Cohort.Clients))
 }

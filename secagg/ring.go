@@ -171,7 +171,9 @@ type PartialSum struct {
 	plan   *protocol.Plan
 	stage  protocol.Stage
 	rounds int
-	sums   []*mask.Vector
+	// survivors are the clients whose inputs are in the sum, as far as is known: a relay knows that they are no more.
+	survivors int
+	sums      []*mask.Vector
 }
 
 // NewPart makes an empty part of a plan's round, in a session of so many rounds. It returns the
@@ -184,7 +186,7 @@ func NewPart(plan *protocol.Plan, stage protocol.Stage, rounds int) (*PartialSum
 		return nil, fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, stage)
 	}
 	sums, err := vectors(plan)
-	return &PartialSum{plan: plan, stage: stage, rounds: rounds, sums: sums}, err
+	return &PartialSum{plan: plan, stage: stage, rounds: rounds, survivors: plan.Cohort.Wanted(), sums: sums}, err
 }
 
 // Read checks the vectors of a client's message, as the aggregator would, and returns them
@@ -211,7 +213,7 @@ func (p *PartialSum) removals(m *protocol.Unmask) ([][]byte, error) {
 	}
 	out := make([][]byte, len(m.Removed))
 	for i, r := range p.plan.Releases {
-		removal, err := checkRemoved(p.plan.Cohort, p.rounds, r, m.Removed[i])
+		removal, err := p.checkRemoved(r, m.Removed[i])
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
 		}

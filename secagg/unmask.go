@@ -121,7 +121,7 @@ func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedS
 
 // unmasked takes a client's shares, and its removals into the sums.
 func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error {
-	part := &PartialSum{plan: a.plan, stage: protocol.StageUnmask, rounds: a.params.Rounds, sums: a.sums}
+	part := &PartialSum{plan: a.plan, stage: protocol.StageUnmask, rounds: a.params.Rounds, survivors: a.u1.Count(), sums: a.sums}
 	if a.verified != nil {
 		part.sums = a.verified.removed
 	}
@@ -155,18 +155,23 @@ func (a *Aggregator) reveal(l layer, holder int, shares []protocol.RevealedShare
 
 // checkRemoved says what is wrong with what the noise of a release changes by, and
 // returns the removal where it is in the clear: then it cannot be larger than noise.
-func checkRemoved(c protocol.Cohort, rounds int, r protocol.Release, removed []byte) ([]int64, error) {
+func (p *PartialSum) checkRemoved(r protocol.Release, removed []byte) ([]int64, error) {
 	switch r.Noise.Kind {
 	case protocol.Split:
 		removal := make([]int64, r.Len)
 		if err := protocol.ParseRemoval(removal, removed); err != nil {
 			return nil, err
 		}
-		most := c.RemovalBound(r, rounds)
+		most, norm := p.plan.RemovalBound(r, p.rounds, p.survivors)
+		var squares float64
 		for j, x := range removal {
 			if math.Abs(float64(x)) > most {
 				return nil, fmt.Errorf("coordinate %d is %d, and no noise has more than %.6g to remove", j, x, most)
 			}
+			squares += float64(x) * float64(x)
+		}
+		if squares > norm*norm {
+			return nil, fmt.Errorf("its L2 norm is %.6g, and no noise has more than %.6g to remove", math.Sqrt(squares), norm)
 		}
 		return removal, nil
 	case protocol.TwoRound:
