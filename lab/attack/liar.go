@@ -316,9 +316,13 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 }
 
 // stretch makes the lies of a release as large as the proofs of so many clients allow, in the sum as well: the bound of each has room
-// for the noise of an honest client.
+// for the noise of an honest client. The noise that a client says it takes back may be another lie, up to its own bound.
 func (l *lying) stretch(p *protocol.Plan, r protocol.Release, sum, lies []float64) {
 	linf, l2 := p.InputBound(r, l.rounds)
+	if r.Noise.Kind == protocol.Split {
+		removal, norm := p.RemovalBound(r, l.rounds, p.Cohort.Wanted())
+		linf, l2 = linf+removal, l2+norm
+	}
 	var largest, squares float64
 	for _, x := range lies {
 		largest, squares = max(largest, math.Abs(x)), squares+x*x
