@@ -254,7 +254,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 		agreed, rounds = func(*protocol.Plan) error { return errOver }, 0
 	}
 	ctx, t.stop = context.WithCancel(ctx)
-	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, ctx: ctx, now: c.now, limit: t.terms.StageTimeout, drops: job.DropsLate, log: &c.cfg.Log}
+	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, sums: t.terms.Sums(list), ctx: ctx, now: c.now, limit: t.terms.StageTimeout, drops: job.DropsLate, log: &c.cfg.Log}
 	t.driver = &session.Driver{
 		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{Trainer: t.trainer, pace: held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,

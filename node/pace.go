@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // Pacing are the times after an announcement at which answers leave. They depend on the device and the experiment, so that all clients of a
@@ -42,13 +43,14 @@ type phaseOf struct {
 // owner's program may depend on the ratings in any way. After three quarters of the fixed time its answer is dropped, and zeros with noise
 // leave at the fixed time. Later answers of a round need no hold: they are computed from values that are dense by then, so that they take
 // as long for every record. A proof about an input does not: where inputs are verified, the word that the input is ready leaves at a
-// multiple of the time, too.
+// multiple of the time, too, and the time has room for a proof.
 type pace struct {
 	*Pacing
 	experiment protocol.Hash
 	// worst makes a trainer of such a record; nil where the experiment does not bound one:
 	// a party's own first round is measured then, which tells its size within a factor of two.
 	worst func(context.Context) (client.Trainer, error)
+	sums  secagg.Params // whose proofs, if any, are a part of the time
 	ctx   context.Context
 	now   func() time.Time
 	limit time.Duration // of a stage: no party waits longer
@@ -87,7 +89,10 @@ type computed struct {
 // Contribute times the contribution with all that the client does with it before it answers, for the largest record.
 func (t *pacedTrainer) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) (v []protocol.Vector, err error) {
 	t.pace.timed(p.Phase, func(largest client.Trainer) error {
-		_, failed := client.DenseInputs(largest, p, src, run)
+		inputs, failed := client.DenseInputs(largest, p, src, run)
+		if failed == nil {
+			failed = t.pace.sums.TryProof(p, inputs, src.Stream("pace", p.Round), run)
+		}
 		return failed
 	}, func() {
 		if t.pace.drops {

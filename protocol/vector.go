@@ -336,7 +336,7 @@ func (p *Plan) RemovalBound(r Release, rounds, survivors int) (linf, l2 float64)
 	return noiseBound(r.Len, max(0, surplus), p.clientChance(rounds))
 }
 
-// clientChance is what each of a plan's clients, releases and rounds has of HonestSumFailure.
+// clientChance is the part of HonestSumFailure for one client, release and round.
 func (p *Plan) clientChance(rounds int) float64 {
 	return HonestSumFailure / (float64(max(1, rounds)) * float64(max(1, len(p.Releases))) * float64(p.Cohort.Clients))
 }

@@ -3,6 +3,7 @@ package secagg
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"filippo.io/edwards25519"
@@ -85,6 +86,19 @@ func (c *Client) prove(out *protocol.MaskedInput, vectors []*mask.Vector, masks 
 		out.Blindings = append(out.Blindings, b.Bytes()...)
 	}
 	return nil
+}
+
+// TryProof makes a proof about inputs and drops it, if inputs are verified: it takes the time of a client's.
+func (p Params) TryProof(plan *protocol.Plan, inputs []protocol.Integers, random io.Reader, run protocol.Runner) error {
+	shape, err := p.shape(plan)
+	if shape == nil || err != nil {
+		return err
+	}
+	vectors, err := fill(plan, inputs)
+	if err == nil {
+		_, _, err = shape.Prove(nil, integers(vectors), random, run)
+	}
+	return err
 }
 
 // addScalarMasks adds masks to scalars, or subtracts them. A mask has 64 bytes for each scalar, taken modulo the order of the group.
