@@ -99,7 +99,7 @@ def spelled(text: str, files: Optional[Dict[str, str]] = None, keys: Sequence[st
         row = re.compile(rf"(?:\S*/)?{base}(?:/[\w-]+\.csv)?:(\d+)")
         if re.search(base, text):
             text = re.sub(r"\bon line (\d+)", lambda m: f"in row {int(m[1]) - 2}", text)
-        text = row.sub(lambda m, name=name: f"row {int(m[1]) - 2} of {name}", text)
+        text = row.sub(lambda m: f"row {int(m[1]) - 2} of {name}", text)
         text = re.sub(rf"(?:\S*/)?{base}(?:/[\w-]+\.csv)?", name, text)
     if files:  # what a notice counts stands in a table of Python's too
         text = re.sub(r"; lines? [\d., ]+$", lambda m: re.sub(r"\d+", lambda n: str(int(n[0]) - 2), m[0].replace("line", "row")), text)

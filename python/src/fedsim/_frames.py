@@ -95,7 +95,7 @@ def columns_in(data: Any, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, An
         return {"user": np.asarray(coo.row), "item": np.asarray(coo.col), "rating": np.asarray(coo.data)}
     if isinstance(data, Mapping):
         return {str(name): list(values) if isinstance(values, Iterator) else values for name, values in data.items()}
-    index = getattr(data, "index", None)
+    index: Any = getattr(data, "index", None)
     if hasattr(data, "to_frame") and getattr(index, "nlevels", 1) > 1:  # a series by user and item
         return columns_in(data.to_frame("rating" if data.name is None else data.name))
     if hasattr(data, "column_names") and hasattr(data, "to_pydict"):  # of Arrow
@@ -163,10 +163,11 @@ def _column(name: str, values: Any) -> Any:
         raise UsageError(f"the column {name} is a text; give a value for each row")
     if isinstance(values, (set, frozenset)):
         raise UsageError(f"the column {name} is a set, which has no order; give a list")
-    if isinstance(values, np.ma.MaskedArray):
-        if not np.ma.is_masked(values):
+    masks: Any = np.ma  # some versions of NumPy give its functions no types
+    if isinstance(values, masks.MaskedArray):
+        if not masks.is_masked(values):
             return values.data
-        values, gone = values.data.astype(object), np.ma.getmaskarray(values)
+        values, gone = values.data.astype(object), masks.getmaskarray(values)
         values[gone] = None
     return values
 
@@ -312,7 +313,7 @@ def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: 
     there = columns_in(items, ("item", "title", "genres", "year"))
     ids = [name for name in there if name.strip().lower() in ALIASES["item"] + ("id",)]
     if not ids:
-        index = getattr(items, "index", None)
+        index: Any = getattr(items, "index", None)
         numbered = type(index).__name__ == "RangeIndex" and index.name is None  # numbers of rows are no ids
         if index is None or callable(index) or numbered or isinstance(items, Mapping):
             told = "; an index of ids needs a name: items.rename_axis('item')" if numbered else "; rename the column of ids to item"

@@ -105,7 +105,7 @@ def id_texts(values: Iterable[Any], role: str) -> List[str]:
 
 def kind_of(values: Any) -> Optional[str]:
     """Return the type that ids of a column come back with; None for texts."""
-    dtype = getattr(values, "dtype", None)
+    dtype: Any = getattr(values, "dtype", None)
     name = str(dtype)
     if getattr(dtype, "kind", "") in ("i", "u", "f") or name.lower() in ("int64", "int32", "int16", "int8", "uint64", "uint32"):
         return name
