@@ -17,31 +17,39 @@ type (
 	point  = edwards25519.Point
 )
 
-// known are the generators that were asked for so far, and for each eight of them the sums of all subsets: the bits of an index say
-// which are in.
+// known are the generators that were asked for so far, and the subsets.
 var known struct {
 	sync.Mutex
 	points  []*point
 	subsets [][]point
 }
 
-// generators returns the first n generators and, for each whole eight of them, the sums of all subsets. No party knows how they depend
-// on one another or on the base point: each is eight times the first point that hashes of its number decode to.
-func generators(n int) ([]*point, [][]point) {
+// generators returns the first n generators. No party knows how they depend on one another or on the base point: each is eight
+// times the first point that hashes of its number decode to.
+func generators(n int) []*point {
 	known.Lock()
 	defer known.Unlock()
 	for i := len(known.points); i < n; i++ {
 		known.points = append(known.points, generator(uint32(i)))
 	}
+	return known.points[:n:n]
+}
+
+// subsets returns, for each whole eight of the first n generators, the sums of all subsets: the bits of an index say which are
+// in. A prover alone needs them.
+func subsets(n int) [][]point {
+	points := generators(n)
+	known.Lock()
+	defer known.Unlock()
 	for g := len(known.subsets); 8*(g+1) <= n; g++ {
 		table := make([]point, 256)
 		table[0].Set(edwards25519.NewIdentityPoint())
 		for b := 1; b < 256; b++ {
-			table[b].Add(&table[b&(b-1)], known.points[8*g+bits.TrailingZeros8(uint8(b))])
+			table[b].Add(&table[b&(b-1)], points[8*g+bits.TrailingZeros8(uint8(b))])
 		}
 		known.subsets = append(known.subsets, table)
 	}
-	return known.points[:n:n], known.subsets[: n/8 : n/8]
+	return known.subsets[: n/8 : n/8]
 }
 
 func generator(number uint32) *point {
@@ -109,9 +117,15 @@ func multiply(scalars []scalar, points []*point) *point {
 
 // commit returns Σ x·G + hide·B.
 func commit(x []scalar, hide *scalar) *point {
-	g, _ := generators(len(x))
-	p := multiply(x, g)
+	p := multiply(x, generators(len(x)))
 	return p.Add(p, new(point).ScalarBaseMult(hide))
+}
+
+// opens reports whether x and hide open Σ s·P, up to a point of small order.
+func opens(scalars []scalar, points []*point, x []scalar, hide *scalar) bool {
+	sum := multiply(scalars, points)
+	sum.Subtract(sum, commit(x, hide))
+	return sum.MultByCofactor(sum).Equal(edwards25519.NewIdentityPoint()) == 1
 }
 
 // draw returns n uniform scalars.

@@ -117,7 +117,7 @@ func TestMultiply(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		points, _ := generators(n)
+		points := generators(n)
 		pointers := make([]*edwards25519.Scalar, n)
 		for i := range s {
 			pointers[i] = &s[i]

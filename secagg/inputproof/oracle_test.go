@@ -91,7 +91,7 @@ func proveFrom(t *testing.T, s *Shape, context []byte, vectors [][]int64, seed s
 
 func TestOracleGenerators(t *testing.T) {
 	o := readOracle(t)
-	points, _ := generators(len(o.Generators))
+	points := generators(len(o.Generators))
 	for i, want := range o.Generators {
 		if !slices.Equal(points[i].Bytes(), want) {
 			t.Errorf("generator %d is %x, want %x", i, points[i].Bytes(), want)

@@ -55,8 +55,8 @@ func (s *Shape) Prove(context []byte, vectors [][]int64, random io.Reader, run p
 	run.Each(len(second), func(i int) { second[i] = commit(polynomial[i], &p.hideSecond[i]) })
 	before := len(proof)
 	proof = appendPoints(proof, second, run)
-	proof = p.respond(proof, s.last(t, proof[before:]), polynomial, run)
-	return proof, p.blindings(), nil
+	blindings = p.blindings()
+	return p.respond(proof, s.last(t, proof[before:]), polynomial, blindings), blindings, nil
 }
 
 func appendPoints(dst []byte, points []*point, run protocol.Runner) []byte {
@@ -122,7 +122,7 @@ func (p *prover) over(row int, x []scalar) *scalar {
 
 // commitments are of the rows of bits, and of the rows that hide the responses.
 func (p *prover) commitments(run protocol.Runner) []*point {
-	_, subsets := generators(p.columns)
+	sums := subsets(p.columns)
 	out := make([]*point, p.first())
 	run.Each(len(out), func(i int) {
 		if blind := i - len(p.rows); blind >= 0 {
@@ -131,7 +131,7 @@ func (p *prover) commitments(run protocol.Runner) []*point {
 		}
 		out[i] = new(point).ScalarBaseMult(&p.hide[i])
 		for g, b := range p.bits[i] {
-			out[i].Add(out[i], &subsets[g][b])
+			out[i].Add(out[i], &sums[g][b])
 		}
 	})
 	return out
@@ -253,7 +253,7 @@ func (p *prover) polynomial(run protocol.Runner) [][]scalar {
 }
 
 // respond appends what the proof answers to x.
-func (p *prover) respond(proof []byte, x *scalar, polynomial [][]scalar, run protocol.Runner) []byte {
+func (p *prover) respond(proof []byte, x *scalar, polynomial [][]scalar, blindings []*scalar) []byte {
 	at := p.evaluate(x, p.challenges)
 	n := len(p.rows)
 	responses := [4][]scalar{p.blind[0], p.blind[1], p.blind[2], make([]scalar, p.width)}
@@ -272,7 +272,6 @@ func (p *prover) respond(proof []byte, x *scalar, polynomial [][]scalar, run pro
 		hidden[0].MultiplyAdd(&p.hide[i], &at.up[i+1], &hidden[0])
 		hidden[1].MultiplyAdd(&p.hide[i], &at.bits[i], &hidden[1])
 	}
-	blindings := p.blindings()
 	for j, y := range p.values {
 		for m := range y {
 			responses[2][m].MultiplyAdd(&at.values[j], ofInt(y[m]), &responses[2][m])

@@ -131,8 +131,7 @@ func (s *Shape) Verify(context, proof []byte) error {
 	_, _ = weigh.Write(proof)
 	_, _ = weigh.Write(at.up[1].Bytes())
 	w := small(weigh, 3, 16)
-	g, _ := generators(max(m, s.width))
-	factors := make([]scalar, s.points(), s.points()+len(g)+1)
+	factors, columns := make([]scalar, s.points()), make([]scalar, max(m, s.width))
 	of := new(scalar) // the sum of all generators: value rows are shifted by their bound
 	for i, r := range s.rows {
 		factors[i].MultiplyAdd(&w[0], &at.bits[i], &at.up[i+1])
@@ -150,32 +149,21 @@ func (s *Shape) Verify(context, proof []byte) error {
 	for i := range at.second {
 		factors[n+3+i].Multiply(&w[2], &at.second[i])
 	}
-	for i := range g {
-		f := new(scalar)
-		if i < m {
-			f.Add(&r2[i], of)
-			f.MultiplyAdd(&w[1], f, &l[i])
-			f.MultiplyAdd(&w[0], &r1[i], f)
-		}
-		if i < s.width {
-			f.MultiplyAdd(&w[2], &t[i], f)
-		}
-		factors = append(factors, *f.Negate(f))
+	for i := range l {
+		f := columns[i].Add(&r2[i], of)
+		f.MultiplyAdd(&w[1], f, &l[i])
+		f.MultiplyAdd(&w[0], &r1[i], f)
+	}
+	for i := range t {
+		columns[i].MultiplyAdd(&w[2], &t[i], &columns[i])
 	}
 	f := new(scalar).MultiplyAdd(&w[0], &hidden[1], &hidden[0])
 	f.MultiplyAdd(&w[1], &hidden[2], f)
 	f.MultiplyAdd(&w[2], &hidden[3], f)
-	factors = append(factors, *f.Negate(f))
-	if !vanishes(factors, append(append(points, g...), edwards25519.NewGeneratorPoint())) {
+	if !opens(factors, points, columns, f) {
 		return fmt.Errorf("%w: it commits to other numbers", ErrRefused)
 	}
 	return nil
-}
-
-// vanishes reports whether Σ s·P is zero, or a point of small order.
-func vanishes(factors []scalar, points []*point) bool {
-	sum := multiply(factors, points)
-	return sum.MultByCofactor(sum).Equal(edwards25519.NewIdentityPoint()) == 1
 }
 
 // product reports whether ⟨l(x), r(x)⟩ agrees with the polynomial and its public constant.
@@ -246,8 +234,7 @@ func (s *Shape) Open(proofs iter.Seq[[]byte], sums [][]int64, blindings []*scala
 			return fmt.Errorf("%w: it was not verified", ErrRefused)
 		}
 	}
-	g, _ := generators(s.columns)
-	factors, hidden, of := make([]scalar, len(points), len(points)+len(g)+1), new(scalar), new(scalar)
+	factors, hidden, of := make([]scalar, len(points)), new(scalar), new(scalar)
 	for i, r := range s.rows {
 		if r.value >= 0 {
 			factors[i].Multiply(&w[r.value], ofInt(r.weight))
@@ -263,10 +250,8 @@ func (s *Shape) Open(proofs iter.Seq[[]byte], sums [][]int64, blindings []*scala
 	}
 	for m := range columns {
 		columns[m].Add(&columns[m], of)
-		factors = append(factors, *columns[m].Negate(&columns[m]))
 	}
-	factors = append(factors, *hidden.Negate(hidden))
-	if !vanishes(factors, append(append(points, g...), edwards25519.NewGeneratorPoint())) {
+	if !opens(factors, points, columns, hidden) {
 		return fmt.Errorf("%w: the sum is not of the vectors that were proved", ErrRefused)
 	}
 	return nil
