@@ -32,32 +32,15 @@ func (t *table) sort() (*dataset.Set, error) {
 	for k, u := range t.ratings.User {
 		t.ratings.User[k], t.ratings.Item[k] = userRank[u], itemRank[t.ratings.Item[k]]
 	}
-	if t.duplicates != DuplicatesCount && ascends(t.ratings) { // as most published files are
-		r := &t.ratings
-		r.User, r.Item, r.Value = slices.Clip(r.User), slices.Clip(r.Item), slices.Clip(r.Value)
-		set.Ratings = *r
-		set.Tested = t.tested(r.Len(), func(k int) int { return k })
-	} else if err := t.mergeRows(set); err != nil {
+	if err := t.sortRows(set); err != nil {
 		return nil, err
 	}
 	set.Digest = set.ComputeDigest()
 	return set, nil
 }
 
-// tested says of each of n ratings, by its place in the file, whether it is for a test; nil if none is.
-func (t *table) tested(n int, place func(k int) int) []bool {
-	if t.test == 0 {
-		return nil
-	}
-	out := make([]bool, n)
-	for k := range out {
-		out[k] = place(k) >= t.test
-	}
-	return out
-}
-
-// mergeRows merges the records of each pair into one, or returns an error that names a repeated pair.
-func (t *table) mergeRows(set *dataset.Set) error {
+// sortRows sorts the ratings into the set. It merges the records of each pair into one, or returns an error that names a repeated pair.
+func (t *table) sortRows(set *dataset.Set) error {
 	r := t.ratings
 	perm, err := t.unique(r, csr.Order(r.User, r.Item, r.Items, csr.Starts(r.User, r.Users)), set.UserIDs, set.ItemIDs)
 	if err != nil {
@@ -67,21 +50,13 @@ func (t *table) mergeRows(set *dataset.Set) error {
 		set.Notices = append(set.Notices, dataset.Notice{Kind: dataset.NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
 	}
 	set.Ratings = t.ratings.Gather(perm)
-	set.Tested = t.tested(len(perm), func(k int) int { return int(perm[k]) })
-	return nil
-}
-
-// ascends reports whether the ratings ascend by user, then item, and hold no pair twice.
-func ascends(r dataset.Ratings) bool {
-	last := int64(-1)
-	for k, u := range r.User {
-		pair := int64(u)<<32 | int64(r.Item[k])
-		if pair <= last {
-			return false
+	if t.test > 0 {
+		set.Tested = make([]bool, len(perm))
+		for k, p := range perm {
+			set.Tested[k] = int(p) >= t.test
 		}
-		last = pair
 	}
-	return true
+	return nil
 }
 
 // Duplicates says what becomes of several records of one user and one item.
