@@ -82,15 +82,15 @@ func (p *prover) write() error {
 		if r.value < 0 {
 			continue
 		}
-		k, first := p.values[r.value], i+1 == len(p.rows) || p.rows[i+1].value != r.value
+		y, first := p.values[r.value], i+1 == len(p.rows) || p.rows[i+1].value != r.value
 		bound := p.bounds[p.Shape.values[r.value]]
 		for m := range rest {
 			if first { // bits of the highest weight are taken first
 				slack := &left[p.Shape.values[r.value]]
-				if k[m] > bound.LInf || k[m] < -bound.LInf || k[m]*k[m] > *slack {
+				if y[m] > bound.LInf || y[m] < -bound.LInf || y[m]*y[m] > *slack {
 					return fmt.Errorf("%w: the coordinates are at most %d, and their squares add up to at most %d", ErrBeyond, bound.LInf, bound.Squares)
 				}
-				rest[m], *slack = k[m]+bound.LInf, *slack-k[m]*k[m]
+				rest[m], *slack = y[m]+bound.LInf, *slack-y[m]*y[m]
 			}
 			if rest[m] >= r.weight {
 				rest[m] -= r.weight

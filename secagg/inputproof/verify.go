@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 
 	"filippo.io/edwards25519"
 
@@ -218,21 +219,20 @@ func (s *Shape) Open(proofs iter.Seq[[]byte], sums [][]int64, blindings []*scala
 		}
 	}
 	w := small(h, len(values), 16)
-	points, wrong := make([]*point, len(s.rows)), make([]bool, len(s.rows))
+	points := make([]*point, len(s.rows))
 	run.Each(len(points), func(i int) {
-		points[i] = edwards25519.NewIdentityPoint()
+		sum := edwards25519.NewIdentityPoint()
 		for _, proof := range list {
-			p, e := new(point).SetBytes(proof[32*i : 32*i+32])
-			if wrong[i] = e != nil; wrong[i] {
+			p := decode(proof[32*i : 32*i+32])
+			if p == nil {
 				return
 			}
-			points[i].Add(points[i], p)
+			sum.Add(sum, p)
 		}
+		points[i] = sum
 	})
-	for _, failed := range wrong {
-		if failed {
-			return fmt.Errorf("%w: it was not verified", ErrRefused)
-		}
+	if slices.Contains(points, nil) {
+		return fmt.Errorf("%w: it was not verified", ErrRefused)
 	}
 	factors, hidden, of := make([]scalar, len(points)), new(scalar), new(scalar)
 	for i, r := range s.rows {
