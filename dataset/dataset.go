@@ -203,6 +203,24 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// Where returns a set with some of its ratings. Which users and items there are stays.
+func (s *Set) Where(keep func(user, item int32) bool) *Set {
+	var kept []int32
+	set := *s
+	set.Tested = nil
+	for k, u := range s.User {
+		if !keep(u, s.Item[k]) {
+			continue
+		}
+		kept = append(kept, int32(k))
+		if s.Tested != nil {
+			set.Tested = append(set.Tested, s.Tested[k])
+		}
+	}
+	set.Ratings = s.Gather(kept)
+	return &set
+}
+
 // ComputeDigest hashes the canonical content of a set. Every text is preceded by its
 // length and every list by its own, so that no two contents share their bytes.
 func (s *Set) ComputeDigest() string {

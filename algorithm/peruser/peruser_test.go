@@ -110,14 +110,7 @@ func contributions(t *testing.T, name string) (list []protocol.Vector, err error
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, kept := *full.Data, []int32(nil)
-	for k, user := range data.User {
-		if user > 0 {
-			kept = append(kept, int32(k))
-		}
-	}
-	data.Ratings = data.Gather(kept)
-	e, err := experiment.OpenSet(full.Config, &data)
+	e, err := experiment.OpenSet(full.Config, full.Data.Where(func(user, _ int32) bool { return user > 0 }))
 	if err != nil {
 		t.Fatal(err)
 	}

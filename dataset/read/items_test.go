@@ -55,7 +55,7 @@ func TestCatalogueIsPublic(t *testing.T) {
 		"one user":        func(user, _ int32) bool { return user == 7 },
 		"none of 9 to 30": func(_, item int32) bool { return item < 9 || item > 30 },
 	} {
-		file := writeCSV(t, where(all, wanted))
+		file := writeCSV(t, all.Where(wanted))
 		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "movies.csv"), []byte(movies.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}

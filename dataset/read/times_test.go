@@ -58,7 +58,7 @@ func TestTimesStayWithRatings(t *testing.T) {
 	checkTimesOf(t, "training", set, parts.Train)
 	checkTimesOf(t, "validation", set, parts.Validation)
 	checkTimesOf(t, "the test", set, parts.Test)
-	some := where(set, func(user, item int32) bool { return (user+item)%3 > 0 })
+	some := set.Where(func(user, item int32) bool { return (user+item)%3 > 0 })
 	checkTimesOf(t, "some", set, some.Ratings)
 	back := set.Gather([]int32{150, 3, 90, 2, 151, 20})
 	checkTimesOf(t, "another order", set, back)
@@ -217,22 +217,4 @@ func TestDayFirst(t *testing.T) {
 	if _, err := Open(t.Context(), path, Options{Times: true, Form: Form{DayFirst: true}}); err == nil || !strings.Contains(err.Error(), "leave --day-first out") {
 		t.Errorf("the month is first: %v", err)
 	}
-}
-
-// where is a set with some of the ratings. Which users and items there are stays.
-func where(s *dataset.Set, keep func(user, item int32) bool) *dataset.Set {
-	var kept []int32
-	set := *s
-	set.Tested = nil
-	for k, u := range s.User {
-		if !keep(u, s.Item[k]) {
-			continue
-		}
-		kept = append(kept, int32(k))
-		if s.Tested != nil {
-			set.Tested = append(set.Tested, s.Tested[k])
-		}
-	}
-	set.Ratings = s.Gather(kept)
-	return &set
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
-	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -291,7 +290,7 @@ func (a *attacker) without(out func(target int) bool) *dataset.Set {
 			gone[t.user] = t.item
 		}
 	}
-	return parts.Where(a.full.Data, func(user, item int32) bool {
+	return a.full.Data.Where(func(user, item int32) bool {
 		which, is := gone[int(user)]
 		return !is || which >= 0 && which != item
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 )
@@ -158,7 +157,7 @@ func (a *attacker) halved() (*experiment.Experiment, error) {
 			}
 		}
 	}
-	return experiment.OpenSet(a.config, parts.Where(a.full.Data, func(user, item int32) bool { return !unknown[[2]int32{user, item}] }))
+	return experiment.OpenSet(a.config, a.full.Data.Where(func(user, item int32) bool { return !unknown[[2]int32{user, item}] }))
 }
 
 // known computes what is known without a model.

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
-	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
@@ -207,7 +206,7 @@ func (a *attacker) liars(s *scene, way tried, order []int, perm permutation) (us
 
 // replaced is the data with other rows of some users.
 func (a *attacker) replaced(rows map[int]map[int32]float32) *dataset.Set {
-	set := parts.Where(a.full.Data, func(user, _ int32) bool { return rows[int(user)] == nil })
+	set := a.full.Data.Where(func(user, _ int32) bool { return rows[int(user)] == nil })
 	times, tested := set.Times != nil, set.Tested != nil
 	for u, row := range rows {
 		for j, v := range row {

@@ -160,7 +160,7 @@ func leftOut(e *experiment.Experiment, list []canary) *dataset.Set {
 			gone[key{c.user, c.item}] = true
 		}
 	}
-	return parts.Where(e.Data, func(user, item int32) bool {
+	return e.Data.Where(func(user, item int32) bool {
 		return !gone[key{int(user), -1}] && !gone[key{int(user), item}]
 	})
 }

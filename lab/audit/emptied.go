@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
-	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -33,7 +32,7 @@ func emptiedVectors(ctx context.Context, e *experiment.Experiment, unit protocol
 	if !wholeClient(e) {
 		return nil, nil
 	}
-	empty, err := experiment.OpenSet(e.Asked(), parts.Where(e.Data, func(user, _ int32) bool { return user != int32(unit) }))
+	empty, err := experiment.OpenSet(e.Asked(), e.Data.Where(func(user, _ int32) bool { return user != int32(unit) }))
 	if err != nil {
 		return nil, err
 	}

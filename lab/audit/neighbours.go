@@ -22,7 +22,6 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
-	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/server"
@@ -149,7 +148,7 @@ func emptied(e *experiment.Experiment) (*dataset.Set, error) {
 		}
 		return &set, nil
 	}
-	return parts.Where(e.Data, func(user, item int32) bool {
+	return e.Data.Where(func(user, item int32) bool {
 		return user != 0 || algorithm.UnitOf(e.Config) == dp.Rating && item != train.Item[first]
 	}), nil
 }
@@ -162,7 +161,7 @@ func owners(e *experiment.Experiment) (map[protocol.ClientID]bool, error) {
 		return own, nil
 	}
 	item := e.Split.Train.Item[slices.Index(e.Split.Train.User, 0)]
-	without := parts.Where(e.Data, func(user, j int32) bool {
+	without := e.Data.Where(func(user, j int32) bool {
 		return user != 0 || algorithm.UnitOf(e.Config) != dp.User && j != item
 	})
 	for id := range e.Cohort.All() {

@@ -1,30 +1,11 @@
-// Package parts takes parts of data and of models' errors: a set with some of its ratings, and one user's or one rating's.
+// Package parts takes parts of models' errors: one user's, and one rating's.
 package parts
 
 import (
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
 )
-
-// Where returns a set with some of its ratings. Which users and items there are stays.
-func Where(s *dataset.Set, keep func(user, item int32) bool) *dataset.Set {
-	var kept []int32
-	set := *s
-	set.Tested = nil
-	for k, u := range s.User {
-		if !keep(u, s.Item[k]) {
-			continue
-		}
-		kept = append(kept, int32(k))
-		if s.Tested != nil {
-			set.Tested = append(set.Tested, s.Tested[k])
-		}
-	}
-	set.Ratings = s.Gather(kept)
-	return &set
-}
 
 // MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
 func MSE(p model.Predictor, user int, r model.Ratings) float64 {
