@@ -1,6 +1,7 @@
 package algorithm_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,7 +47,7 @@ func tiny(t *testing.T) string {
 func left(t *testing.T, data string, settings map[string]string, run bool) string {
 	t.Helper()
 	o := fedsim.Options{Settings: maps.Clone(settings)}
-	o.Settings["data"] = data
+	o.Settings["data"] = cmp.Or(settings["data"], data)
 	if !run {
 		plan, err := fedsim.Plan(t.Context(), o)
 		if err != nil {
@@ -73,9 +74,6 @@ func encoded(t *testing.T, values ...any) string {
 	return string(b)
 }
 
-// needsMany bounds the pairs of items, and a run on 30 users asks for none: fedssp/ease tests its effect.
-const needsMany = "pairs.max-upload"
-
 // Each number and word that is listed for an algorithm is tried: with another value than its default the plan changes, or what a run on 30 users
 // measures. Keys of one process (config.Own) and of deployments are no part of a simulation. Unless tests are long, one pair of key and algorithm
 // in 16 is tried, so that each key is tried in some algorithm.
@@ -94,7 +92,7 @@ func TestKeysChangeARun(t *testing.T) {
 				if k.Scope == config.Own || k.Scope == config.Deployed || k.Kind == config.Text || k == algorithm.Name.Key {
 					continue
 				}
-				if (effort.Long() || (i+j)%16 == 0) && !stated(name, k) && needsMany != k.Name && !changes(t, data, x, k) {
+				if (effort.Long() || (i+j)%16 == 0) && !stated(name, k) && !changes(t, data, x, k) {
 					t.Errorf("%s is listed for %s, and no other value changes a run", k.Name, name)
 				}
 			}
@@ -107,6 +105,7 @@ var together = map[string][]config.Setting{
 	"sit-out":              {{Key: "parties", Value: "8"}, {Key: "rounds", Value: "8"}, {Key: "dropout", Value: "0.2"}}, // a party is lost in a round, and another in the next
 	"away-rounds":          {{Key: "parties", Value: "8"}, {Key: "rounds", Value: "8"}, {Key: "away", Value: "0.2"}},    // a party may come back
 	"statistics.choose-by": {{Key: "statistics.top-items", Value: "0.5"}, {Key: "statistics.bias-first", Value: "yes"}, {Key: "statistics.budgeting", Value: "uniform"}},
+	"pairs.max-upload":     {{Key: "data", Value: "synthetic:small-160"}}, // fewer users are asked for no pairs
 }
 
 // stated reports whether a key has one meaning with an algorithm and every other value is refused: who gives it states what holds, such as the unit.
