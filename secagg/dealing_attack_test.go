@@ -160,22 +160,11 @@ func TestDealersThatHarmNoSum(t *testing.T) {
 	for name, deal := range map[string]dealing{"a lower threshold": lower, "parts of low order": mixed} {
 		for _, lost := range []int{4, 8} {
 			f := small(t, graph.Active)
-			for i := range f.clients {
-				m, err := f.clients[i].Advertise()
+			f.advertise(t, func(i int, m *protocol.Advertise) {
 				if i == 4 {
 					f.clients[4].Readvertise(m, plusLow)
 				}
-				if err == nil {
-					err = f.aggregator.Receive(protocol.ClientID(i), m)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := f.aggregator.Close(protocol.StageAdvertise); err != nil {
-				t.Fatal(err)
-			}
-			f.next(protocol.StageAdvertise)
+			})
 			for i := range f.clients {
 				by := deal
 				if i != 4 {
@@ -202,18 +191,13 @@ func TestDealersThatHarmNoSum(t *testing.T) {
 	}
 }
 
-// A client advertises another's mask key as its own. The points of what it deals are not of that key.
-func TestAnotherClientsMaskKey(t *testing.T) {
-	f, key := small(t, graph.Active), protocol.Key{}
+// advertise has all clients advertise, after a change.
+func (f *federation) advertise(t *testing.T, change func(i int, m *protocol.Advertise)) {
+	t.Helper()
 	for i := range f.clients {
 		m, err := f.clients[i].Advertise()
-		if i == 3 {
-			key = m.Keys.Mask
-		}
-		if i == 4 {
-			f.clients[4].Readvertise(m, func([shamir.Size]byte) [shamir.Size]byte { return key })
-		}
 		if err == nil {
+			change(i, m)
 			err = f.aggregator.Receive(protocol.ClientID(i), m)
 		}
 		if err != nil {
@@ -224,6 +208,19 @@ func TestAnotherClientsMaskKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.next(protocol.StageAdvertise)
+}
+
+// A client advertises another's mask key as its own. The points of what it deals are not of that key.
+func TestAnotherClientsMaskKey(t *testing.T) {
+	f, key := small(t, graph.Active), protocol.Key{}
+	f.advertise(t, func(i int, m *protocol.Advertise) {
+		switch i {
+		case 3:
+			key = m.Keys.Mask
+		case 4:
+			f.clients[4].Readvertise(m, func([shamir.Size]byte) [shamir.Size]byte { return key })
+		}
+	})
 	m, err := f.answer(protocol.StageShare, 4)
 	if err != nil {
 		t.Fatal(err)
