@@ -121,9 +121,8 @@ func text(f *kong.Flag) string {
 }
 
 func usage(c *kong.Node) string {
-	words := []string{c.FullPath()}
-	words = append(words, lists.Map(c.Positional, func(p *kong.Positional) string { return p.Summary() })...)
-	return strings.Join(append(words, "[flags]"), " ")
+	words := lists.Map(c.Positional, func(p *kong.Positional) string { return p.Summary() })
+	return strings.Join(slices.Concat([]string{c.FullPath()}, words, []string{"[flags]"}), " ")
 }
 
 // man returns the manual page, in the macros of man(7).
