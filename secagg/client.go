@@ -58,7 +58,7 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Party{cfg: cfg, channel: k, last: cfg.Last}, cfg.Agreements.leaveChannel(k)
+	return &Party{cfg: cfg, channel: k, last: cfg.Last}, cfg.Agreements.leave(0, k)
 }
 
 // Join sets up a round with new secrets, so that a setup that failed can be started again. ErrRound is returned for a round that is

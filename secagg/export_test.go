@@ -223,7 +223,7 @@ func (c *Client) Accuse(id protocol.ClientID) {
 }
 
 // Kept counts the mask keys that are kept of a round.
-func (a *Agreements) Kept(round uint64) int { return len(a.tables[round]) }
+func (a *Agreements) Kept(round uint64) int { return len(a.rounds[round]) }
 
 // LowOrder reports whether a public key is taken to be of low order.
 var LowOrder = lowOrder

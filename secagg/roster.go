@@ -244,7 +244,7 @@ func (c *Client) generate(l layer, random io.Reader) (err error) {
 	if own.key = maskKey(l, key, c.setup, c.party.cfg.ID, c.party.cfg.Params.Mode); err != nil || c.Confirms() {
 		return err
 	}
-	return c.party.cfg.Agreements.leaveMask(c.setup.Round, own.key.x25519)
+	return c.party.cfg.Agreements.leave(c.setup.Round, own.key.x25519)
 }
 
 // checkAdvertised says what is wrong with a client's keys.

@@ -4,13 +4,14 @@ import (
 	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"fmt"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/internal/kdf"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
@@ -108,7 +109,7 @@ func (c channel) aead(secret [32]byte) (cipher.AEAD, error) {
 	d, h := c.roster.members[c.dealer], c.roster.members[c.holder]
 	info := protocol.NewTranscript("fedsim/secagg/channel/v1").Bytes(c.roster.hash[:]).
 		Uint(uint64(d.Client)).Bytes(d.Keys.Channel[:]).Uint(uint64(h.Client)).Bytes(h.Keys.Channel[:]).Encoding()
-	key := kdf.Key(secret, info)
+	key := deriveKey(secret, info)
 	defer clear(key[:])
 	return chacha20poly1305.New(key[:])
 }
@@ -168,10 +169,16 @@ func (h *encryptedShares) matches(m *protocol.Commitments) bool {
 	return m.Seed == want.Seed && m.Key == want.Key
 }
 
+// deriveKey derives 32 bytes from a secret by HKDF with SHA-256, without salt. info binds them to what they are for.
+func deriveKey(secret [32]byte, info []byte) [32]byte {
+	key, _ := hkdf.Key(sha256.New, secret[:], nil, string(info), sha256.Size) // so many bytes there always are
+	return [32]byte(key)
+}
+
 // derive makes 32 bytes of a shared secret, for the single use that kind names.
 func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) [32]byte {
 	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Round).Uint(uint64(id)).Encoding()
-	return kdf.Key(s.Bytes(), info)
+	return deriveKey(s.Bytes(), info)
 }
 
 // privateKey is a mask key. In active mode its private half is the shared secret itself, so that what is dealt can be checked
@@ -217,7 +224,7 @@ func (r *roster) pairSecrets(l layer, own privateKey, i int, others []int, known
 	for k, j := range others {
 		low, high := &r.members[min(i, j)], &r.members[max(i, j)]
 		lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
-		out[k] = kdf.Key(out[k], protocol.NewTranscript("fedsim/secagg/"+word+"/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
+		out[k] = deriveKey(out[k], protocol.NewTranscript("fedsim/secagg/"+word+"/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
 			Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding())
 	}
 	return out, errs

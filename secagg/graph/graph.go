@@ -40,43 +40,36 @@ func New(clients, degree int, seed [SeedSize]byte) (*Graph, error) {
 	if clients < 2 || clients > MaxClients {
 		return nil, fmt.Errorf("graph: %d clients; it takes 2 to %d", clients, MaxClients)
 	}
-	if degree >= clients-1 {
-		return &Graph{clients: clients, degree: clients - 1}, nil
-	}
-	if degree < 2 || degree%2 != 0 {
-		return nil, fmt.Errorf("graph: degree %d for %d clients; it must be even and at least 2, or at least %d for the complete graph",
-			degree, clients, clients-1)
-	}
-	g := &Graph{clients: clients, degree: degree, ring: make([]int32, clients), position: make([]int32, clients)}
-	for i := range g.ring {
-		g.ring[i] = int32(i)
+	order := make([]int32, clients)
+	for i := range order {
+		order[i] = int32(i)
 	}
 	stream := entropy.Seed(seed).Stream(permutationLabel)
-	for i := clients - 1; i > 0; i-- {
+	for i := clients - 1; i > 0 && degree < clients-1; i-- {
 		j, err := entropy.Uniform(stream, uint64(i)+1)
 		if err != nil {
 			return nil, fmt.Errorf("graph: drawing the ring: %w", err)
 		}
-		g.ring[i], g.ring[j] = g.ring[j], g.ring[i]
+		order[i], order[j] = order[j], order[i]
 	}
-	for p, client := range g.ring {
-		g.position[client] = int32(p)
-	}
-	return g, nil
+	return Arrange(order, degree)
 }
 
 // Arrange is the graph of an even degree below clients-1 on a ring whose order was drawn
 // already, from all orders alike: order has the client at each position. A degree of
-// clients-1 or more makes it complete.
+// clients-1 or more makes it complete. The caller does not change order afterwards.
 func Arrange(order []int32, degree int) (*Graph, error) {
 	clients := len(order)
-	if clients < 2 || clients > MaxClients || degree < 2 || degree < clients-1 && degree%2 != 0 {
-		return nil, fmt.Errorf("graph: degree %d for %d clients in a given order", degree, clients)
-	}
-	if degree >= clients-1 {
+	switch {
+	case clients < 2 || clients > MaxClients:
+		return nil, fmt.Errorf("graph: %d clients in a given order; it takes 2 to %d", clients, MaxClients)
+	case degree >= clients-1:
 		return &Graph{clients: clients, degree: clients - 1}, nil
+	case degree < 2 || degree%2 != 0:
+		return nil, fmt.Errorf("graph: degree %d for %d clients; it must be even and at least 2, or at least %d for the complete graph",
+			degree, clients, clients-1)
 	}
-	g := &Graph{clients: clients, degree: degree, ring: slices.Clone(order), position: make([]int32, clients)}
+	g := &Graph{clients: clients, degree: degree, ring: order, position: make([]int32, clients)}
 	for i := range g.position {
 		g.position[i] = -1
 	}

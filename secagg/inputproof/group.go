@@ -76,43 +76,13 @@ func decode(b []byte) *point {
 	return p
 }
 
-// multiply returns Σ s·P by the buckets of Pippenger, in time that depends on the scalars.
+// multiply returns Σ s·P, in time that depends on the scalars.
 func multiply(scalars []scalar, points []*point) *point {
-	const width = 253
-	window := max(3, min(16, bits.Len(uint(len(points)))-3))
-	digits := make([][40]byte, len(scalars))
+	pointers := make([]*scalar, len(scalars))
 	for i := range scalars {
-		copy(digits[i][:], scalars[i].Bytes())
+		pointers[i] = &scalars[i]
 	}
-	buckets, used := make([]point, 1<<window), make([]bool, 1<<window)
-	sum := edwards25519.NewIdentityPoint()
-	for first := (width - 1) / window * window; first >= 0; first -= window {
-		for range window {
-			sum.Add(sum, sum)
-		}
-		clear(used)
-		for i, p := range points {
-			d := binary.LittleEndian.Uint64(digits[i][first/8:]) >> (first % 8) & (1<<window - 1)
-			switch {
-			case d == 0:
-			case used[d]:
-				buckets[d].Add(&buckets[d], p)
-			default:
-				buckets[d].Set(p)
-				used[d] = true
-			}
-		}
-		// Σ d·bucket[d], as the sum of the sums from the top.
-		from, all := edwards25519.NewIdentityPoint(), edwards25519.NewIdentityPoint()
-		for d := len(buckets) - 1; d > 0; d-- {
-			if used[d] {
-				from.Add(from, &buckets[d])
-			}
-			all.Add(all, from)
-		}
-		sum.Add(sum, all)
-	}
-	return sum
+	return new(point).VarTimeMultiScalarMult(pointers, points)
 }
 
 // commit returns Σ x·G + hide·B.

@@ -109,21 +109,3 @@ func TestSumIsOfProvedVectors(t *testing.T) {
 		t.Errorf("without a client: %v", err)
 	}
 }
-
-// The buckets give what edwards25519 does.
-func TestMultiply(t *testing.T) {
-	for _, n := range []int{0, 1, 2, 40, 700} {
-		s, err := draw(rand.NewChaCha8([32]byte{byte(n)}), n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		points := generators(n)
-		pointers := make([]*edwards25519.Scalar, n)
-		for i := range s {
-			pointers[i] = &s[i]
-		}
-		if want := new(edwards25519.Point).VarTimeMultiScalarMult(pointers, points); multiply(s, points).Equal(want) != 1 {
-			t.Errorf("%d points: another point than edwards25519 has", n)
-		}
-	}
-}

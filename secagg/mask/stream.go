@@ -1,11 +1,12 @@
 package mask
 
 import (
-	"encoding/binary"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
-	"github.com/fedsim/fedsim/secagg/internal/kdf"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // SecretSize is the length in bytes of the secret behind a mask.
@@ -84,32 +85,15 @@ func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([Key
 	if err := errors.Join(append(problems, spec.Validate())...); err != nil {
 		return [KeySize]byte{}, err
 	}
-	var t transcript
-	t.item(domain)
-	t.item(kind.String())
-	t.item(string(ctx.Session[:]))
-	t.integer(ctx.Round)
-	t.item(string(ctx.Binding[:]))
-	t.item(spec.Name)
-	t.integer(uint64(spec.Width))
-	t.integer(uint64(spec.Len))
+	info := protocol.NewTranscript(domain).Text(kind.String()).Bytes(ctx.Session[:]).Uint(ctx.Round).Bytes(ctx.Binding[:]).
+		Text(spec.Name).Uint(uint64(spec.Width)).Uint(uint64(spec.Len)).Encoding()
 	defer clear(secret[:])
-	derived := kdf.Key(secret, t)
-	defer clear(derived[:])
-	return [KeySize]byte(derived[:]), nil
-}
-
-// transcript is a list of items, each preceded by its length, so that no two
-// lists have the same bytes.
-type transcript []byte
-
-func (t *transcript) item(s string) {
-	*t = binary.BigEndian.AppendUint64(*t, uint64(len(s)))
-	*t = append(*t, s...)
-}
-
-func (t *transcript) integer(n uint64) {
-	t.item(string(binary.BigEndian.AppendUint64(nil, n)))
+	derived, err := hkdf.Key(sha256.New, secret[:], nil, string(info), KeySize)
+	if err != nil {
+		return [KeySize]byte{}, err
+	}
+	defer clear(derived)
+	return [KeySize]byte(derived), nil
 }
 
 // Stream is a mask, kept as the key that it is expanded from. Any number of
