@@ -28,7 +28,6 @@ type Log interface {
 type Registry struct {
 	federation atomic.Pointer[Federation] // in the latest epoch that is known
 	line       line                       // of enrolments that wait to be written
-	making     sync.Mutex                 // one parses or encodes a list, for all who want it
 
 	// writing is held by a writer until the change is on disk. A reader does not take it, so that it never waits for a disk.
 	writing   sync.Mutex

@@ -63,12 +63,23 @@ type view struct {
 	version uint64              // the state's
 	list    *List               // must not be changed
 	tree    func() *merkle.Tree // of the list, if it is whole and has a party
-	digest  Hash                // of the list's text; zero until the text is asked for
-	text    []byte              // nil until it is asked for
+	taken   Hash                // digest of the text that the list was taken over from; zero: it was not
+	text    func() listText     // made when it is first asked for
+}
+
+// listText is the text of a list with its digest.
+type listText struct {
+	bytes  []byte
+	digest Hash
+	err    error
 }
 
 func newView(version uint64, l *List) *view {
-	return &view{version: version, list: l, tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) })}
+	return &view{version: version, list: l, tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) }),
+		text: sync.OnceValue(func() listText {
+			text, err := l.Encode()
+			return listText{text, sha256.Sum256(text), err}
+		})}
 }
 
 // Lookup says which place an identity has now; false for an identity that is not enrolled. A connection gater uses it.
@@ -111,20 +122,18 @@ func (r *Registry) List() *List { return locked.Get(r.mu.RLocker(), r.listing) }
 // Current returns the present enrolment list, which is shared and must not be changed, and the digest of its text. If the list was taken
 // over (Take), the digest is of the text that was received.
 func (r *Registry) Current() (*List, Hash, error) {
-	v, err := r.viewed(func(v *view) bool { return v.digest != Hash{} })
-	if err != nil {
-		return nil, Hash{}, err
+	v := r.viewed()
+	if v.taken != (Hash{}) {
+		return v.list, v.taken, nil
 	}
-	return v.list, v.digest, nil
+	text := v.text()
+	return v.list, text.digest, text.err
 }
 
 // Excerpt is the part of the list that the holder of a place needs beside it: the server, the aggregator and
 // the place itself. It returns its text and the SHA-256 of that.
 func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
-	v, err := r.viewed(func(*view) bool { return true })
-	if err != nil {
-		return nil, Hash{}, err
-	}
+	v := r.viewed()
 	part := v.list // a list of no party has no part
 	if len(part.Enrolments) > 0 {
 		part = part.excerpt(v.tree(), ServerPlace, AggregatorPlace, p)
@@ -136,14 +145,11 @@ func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
 // Since is the list for a party that has an older list, nil: none. It is the text of what was added to that list if
 // nothing else has changed, else of the whole list, and nil if nothing has changed.
 func (r *Registry) Since(old *List) (now *List, text []byte, err error) {
-	v, err := r.viewed(func(*view) bool { return true })
-	if err != nil {
-		return nil, nil, err
-	}
+	v := r.viewed()
 	more, ok := v.list.added(old)
 	switch {
 	case !ok:
-		text, _, err = r.Text()
+		text, err = v.text().bytes, v.text().err
 	case len(more.Enrolments) > 0:
 		text, err = more.Encode()
 	}
@@ -153,43 +159,28 @@ func (r *Registry) Since(old *List) (now *List, text []byte, err error) {
 // Text is the encoded list and its SHA-256. It is encoded once while the list does not change, so that it
 // can be sent to many parties; it must not be changed.
 func (r *Registry) Text() ([]byte, Hash, error) {
-	v, err := r.viewed(func(v *view) bool { return v.text != nil })
-	if err != nil {
-		return nil, Hash{}, err
-	}
-	return v.text, v.digest, nil
+	text := r.viewed().text()
+	return text.bytes, text.digest, text.err
 }
 
-// viewed is the present view. The list in it is encoded if the view would not be enough otherwise.
-func (r *Registry) viewed(enough func(*view) bool) (*view, error) {
-	if v := r.present(enough); v != nil {
-		return v, nil
-	}
-	r.making.Lock() // it takes long, and is the same for all who wait for it
-	defer r.making.Unlock()
-	if v := r.present(enough); v != nil {
-		return v, nil
-	}
-	v := locked.Get(r.mu.RLocker(), func() *view { return newView(r.version, r.listing()) })
-	if !enough(v) {
-		var err error
-		if v.text, err = v.list.Encode(); err != nil { // encoded once here, so that connecting parties need not wait for it
-			return nil, err
-		}
-		v.digest = sha256.Sum256(v.text)
+// viewed is the present view.
+func (r *Registry) viewed() *view {
+	if v := r.present(); v != nil {
+		return v
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.view == nil || v.version >= r.view.version {
-		r.view = v
+	if r.view == nil || r.view.version != r.version {
+		r.view = newView(r.version, r.listing())
 	}
-	return v, nil
+	return r.view
 }
 
-func (r *Registry) present(enough func(*view) bool) *view {
+// present is the view of the present state; nil: none was made.
+func (r *Registry) present() *view {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if v := r.view; v != nil && v.version == r.version && enough(v) {
+	if v := r.view; v != nil && v.version == r.version {
 		return v
 	}
 	return nil
