@@ -108,10 +108,43 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}})
 	build.Set(1)
 	m.metrics.registry.MustRegister(build)
-	m.metrics.registry.MustRegister(&clientStates{m, prometheus.NewDesc("fedsim_clients", "Clients of the session in the aggregator's eyes, by state.", []string{"state"}, labels)})
-	m.metrics.named.MustRegister(&accounts{m, prometheus.NewDesc("fedsim_epsilon_spent", "Epsilon that the sessions of this process's own client have cost together.", []string{"place"}, labels),
-		prometheus.NewDesc("fedsim_epsilon_left", "Epsilon that is left to this process's own client, by its owner's limit.", []string{"place"}, labels),
-		prometheus.NewDesc("fedsim_epsilon_unaccounted", "1 if there is no account of what this process's own client has spent.", []string{"place"}, labels)})
+	desc := func(name, help, label string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{label}, labels)
+	}
+	clients := desc("fedsim_clients", "Clients of the session in the aggregator's eyes, by state.", "state")
+	m.metrics.registry.MustRegister(described(func(set func(*prometheus.Desc, float64, string)) {
+		for state, n := range locked.Get(&m.mu, m.clientStates) {
+			set(clients, float64(n), state)
+		}
+	}))
+	spent := desc("fedsim_epsilon_spent", "Epsilon that the sessions of this process's own client have cost together.", "place")
+	left := desc("fedsim_epsilon_left", "Epsilon that is left to this process's own client, by its owner's limit.", "place")
+	unaccounted := desc("fedsim_epsilon_unaccounted", "1 if there is no account of what this process's own client has spent.", "place")
+	m.metrics.named.MustRegister(described(func(set func(*prometheus.Desc, float64, string)) {
+		seen := map[string]bool{"": true} // an account that cannot be read has no place
+		for _, a := range m.Status().Accounts {
+			if seen[a.Place] {
+				continue
+			}
+			seen[a.Place] = true
+			set(unaccounted, number(a.Unaccounted != ""), a.Place)
+			if a.Spent != nil {
+				set(spent, *a.Spent, a.Place)
+			}
+			if a.Left != nil {
+				set(left, *a.Left, a.Place)
+			}
+		}
+	}))
+}
+
+// described is a collector of gauges with a label, which are read when Prometheus asks.
+func described(read func(set func(d *prometheus.Desc, v float64, label string))) prometheus.Collector {
+	return prometheus.CollectorFunc(func(out chan<- prometheus.Metric) {
+		read(func(d *prometheus.Desc, v float64, label string) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
+		})
+	})
 }
 
 func number(yes bool) float64 {
@@ -121,69 +154,21 @@ func number(yes bool) float64 {
 	return 0
 }
 
-type clientStates struct {
-	m       *Monitor
-	clients *prometheus.Desc
-}
-
-// Describe names the gauge.
-func (s *clientStates) Describe(out chan<- *prometheus.Desc) { out <- s.clients }
-
-// Collect reads the states as they are now.
-func (s *clientStates) Collect(out chan<- prometheus.Metric) {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	status, course := &s.m.status, &s.m.course
-	if !faces(status.Role) {
-		return
+// clientStates counts the clients of an aggregator's or a relay's session by state; of other roles there are none. The caller holds mu.
+func (m *Monitor) clientStates() map[string]int {
+	if !faces(m.status.Role) {
+		return nil
 	}
 	late, excluded := 0, 0
-	for _, a := range status.Absent {
+	for _, a := range m.status.Absent {
 		switch {
 		case a.Out != "":
 			excluded++
-		case a.Round == status.Round && a.Round > 0:
+		case a.Round == m.status.Round && a.Round > 0:
 			late++
 		}
 	}
-	for state, n := range map[string]int{"connected": status.Connected, "late": late, "excluded": excluded, "silent": len(course.silent), "declining": len(course.declining)} {
-		out <- prometheus.MustNewConstMetric(s.clients, prometheus.GaugeValue, float64(n), state)
-	}
-}
-
-type accounts struct {
-	m                          *Monitor
-	spent, left, unaccountable *prometheus.Desc
-}
-
-// Describe names the gauges.
-func (s *accounts) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.spent, s.left, s.unaccountable} {
-		out <- d
-	}
-}
-
-// Collect reads the accounts as they are now.
-func (s *accounts) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, label string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
-	}
-	status := s.m.Status()
-	seen := map[string]bool{"": true} // an account that cannot be read has no place
-	for i := range status.Accounts {
-		a := &status.Accounts[i]
-		if seen[a.Place] {
-			continue
-		}
-		seen[a.Place] = true
-		gauge(s.unaccountable, number(a.Unaccounted != ""), a.Place)
-		if a.Spent != nil {
-			gauge(s.spent, *a.Spent, a.Place)
-		}
-		if a.Left != nil {
-			gauge(s.left, *a.Left, a.Place)
-		}
-	}
+	return map[string]int{"connected": m.status.Connected, "late": late, "excluded": excluded, "silent": len(m.course.silent), "declining": len(m.course.declining)}
 }
 
 // count books an event, and the durations that it ends also in the status. The caller holds the monitor's mu.
