@@ -152,10 +152,10 @@ type Shared struct {
 	setups     latest[protocol.Setup, *protocol.Setup]
 	sound      latest[*protocol.Plan, error]
 	prices     latest[*protocol.Plan, price]
-	advertises latest[advertising, *protocol.Advertise]
-	shares     latest[sharing, *protocol.Shares]
-	inputs     latest[inputWith, *protocol.MaskedInput]
-	unmasks    latest[unmaskWith, *protocol.Unmask]
+	advertises latest[dressed, *protocol.Advertise]
+	shares     latest[dressed, *protocol.Shares]
+	inputs     latest[dressed, *protocol.MaskedInput]
+	unmasks    latest[dressed, *protocol.Unmask]
 }
 
 // NewMany makes the clients 0 to n-1 of one process.
@@ -179,28 +179,13 @@ func (c *Shared) price(p *protocol.Plan) price {
 	})
 }
 
-// Messages of sums with something of the role in them. Many clients of an ideal sum send the same
+// dressed is a message of a sum with something of the role in it. Many clients of an ideal sum send the same
 // message, and share one copy of it.
-type (
-	advertising struct {
-		of    *protocol.Advertise
-		ahead bool
-		anew  uint32
-	}
-	sharing struct {
-		of    *protocol.Shares
-		ahead bool
-		anew  uint32
-	}
-	inputWith struct {
-		of   *protocol.MaskedInput
-		next *protocol.Advertise
-	}
-	unmaskWith struct {
-		of   *protocol.Unmask
-		next *protocol.Shares
-	}
-)
+type dressed struct {
+	of, next protocol.Message // next travels with it; nil: none does
+	ahead    bool
+	anew     uint32
+}
 
 // latest is the latest value that was made, and of what.
 type latest[K comparable, V any] struct {

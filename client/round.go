@@ -75,7 +75,7 @@ func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 	if err != nil || m.Ahead == s.ahead && m.Anew == s.anew {
 		return m, err
 	}
-	return c.advertises.of(advertising{m, s.ahead, s.anew}, func() *protocol.Advertise {
+	return c.advertises.of(dressed{of: m, ahead: s.ahead, anew: s.anew}, func() *protocol.Advertise {
 		with := *m // what the sum answers stays as it is
 		with.Ahead, with.Anew = s.ahead, s.anew
 		return &with
@@ -88,7 +88,7 @@ func (c *Shared) share(s side, m *protocol.Roster, run protocol.Runner) (*protoc
 	if err != nil || out.Ahead == s.ahead && out.Anew == s.anew {
 		return out, err
 	}
-	return c.shares.of(sharing{out, s.ahead, s.anew}, func() *protocol.Shares {
+	return c.shares.of(dressed{of: out, ahead: s.ahead, anew: s.anew}, func() *protocol.Shares {
 		with := *out
 		with.Ahead, with.Anew = s.ahead, s.anew
 		return &with

@@ -152,7 +152,7 @@ func (c *Client) masking(r *round, m *protocol.Delivery) compose {
 			x.next = protocol.StageShare
 			var ahead *protocol.Advertise
 			ahead, err = c.advertise(*next)
-			out = c.inputs.of(inputWith{out, ahead}, func() *protocol.MaskedInput {
+			out = c.inputs.of(dressed{of: out, next: ahead}, func() *protocol.MaskedInput {
 				with := *out // what the sum answers stays as it is
 				with.Next = ahead
 				return &with
@@ -228,7 +228,7 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 		}
 		var ahead *protocol.Shares
 		ahead, x.next = c.shareAhead(*next, survivors.Next, run)
-		x.message = c.unmasks.of(unmaskWith{out, ahead}, func() *protocol.Unmask {
+		x.message = c.unmasks.of(dressed{of: out, next: ahead}, func() *protocol.Unmask {
 			with := *out // what the sum answers stays as it is
 			with.Next = ahead
 			return &with
