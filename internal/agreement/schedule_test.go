@@ -25,23 +25,23 @@ func TestScheduleComparison(t *testing.T) {
 	must := mixed()
 	for reason, change := range map[string]func(protocol.Schedule) protocol.Schedule{
 		"number of steps is 2; it must be 3":                      func(s protocol.Schedule) protocol.Schedule { return s[:2] },
-		"step 2: rounds is 3; it must be 2":                       func(s protocol.Schedule) protocol.Schedule { s[1].Rounds++; return s },
-		"step 3: length of the model is 21; it must be 20":        func(s protocol.Schedule) protocol.Schedule { s[2].Model++; return s },
-		"step 1: phase is bias; it must be prepare":               func(s protocol.Schedule) protocol.Schedule { s[0].Phase = "bias"; return s },
-		"step 2: number of releases is 1; it must be 2":           func(s protocol.Schedule) protocol.Schedule { s[1].Releases = s[1].Releases[:1]; return s },
-		"step 2: moments: length is 79; it must be 80":            func(s protocol.Schedule) protocol.Schedule { s[1].Releases[1].Len--; return s },
-		"step 3: L2 bound is 2; it must be 3":                     func(s protocol.Schedule) protocol.Schedule { s[2].Releases[0].L2 = 2; return s },
-		"step 2: gramian: noise is replace; it must be none":      func(s protocol.Schedule) protocol.Schedule { s[1].Releases[0].Noise.Kind = protocol.TwoRound; return s },
-		"step 2: gramian: release is moments; it must be gramian": func(s protocol.Schedule) protocol.Schedule { s[1].Releases[0].Name = "moments"; return s },
+		"step 2 rounds is 3; it must be 2":                        func(s protocol.Schedule) protocol.Schedule { s[1].Rounds++; return s },
+		"step 3 model bytes is 21; it must be 20":                 func(s protocol.Schedule) protocol.Schedule { s[2].Model++; return s },
+		"step 1 phase is bias; it must be prepare":                func(s protocol.Schedule) protocol.Schedule { s[0].Phase = "bias"; return s },
+		"number of step 2 releases is 1; it must be 2":            func(s protocol.Schedule) protocol.Schedule { s[1].Releases = s[1].Releases[:1]; return s },
+		"step 2 release 2 length is 79; it must be 80":            func(s protocol.Schedule) protocol.Schedule { s[1].Releases[1].Len--; return s },
+		"step 3 release 1 l2 is 2; it must be 3":                  func(s protocol.Schedule) protocol.Schedule { s[2].Releases[0].L2 = 2; return s },
+		"step 2 release 1 noise kind is replace; it must be none": func(s protocol.Schedule) protocol.Schedule { s[1].Releases[0].Noise.Kind = protocol.TwoRound; return s },
+		"step 2 release 1 name is moments; it must be gramian":    func(s protocol.Schedule) protocol.Schedule { s[1].Releases[0].Name = "moments"; return s },
 	} {
 		var c comparison
-		c.schedule(change(must.Clone()), must)
+		compare(&c, "steps", change(must.Clone()), must)
 		if err := c.error(); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), reason) {
 			t.Errorf("error %v, want %q in it", err, reason)
 		}
 	}
 	var c comparison
-	if c.schedule(must.Clone(), must); c.error() != nil {
+	if compare(&c, "steps", must.Clone(), must); c.error() != nil {
 		t.Errorf("a schedule differs from itself: %v", c.error())
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
@@ -34,8 +38,8 @@ func takeUp(e *experiment.Experiment, stated Derived) error {
 		return err
 	}
 	c := comparison{tolerance: rounding}
-	c.cohort(stated.Cohort, derived.Cohort)
-	c.schedule(stated.Steps, derived.Steps)
+	compare(&c, "", stated.Cohort, derived.Cohort)
+	compare(&c, "steps", stated.Steps, derived.Steps)
 	is, must := stated.Budget, derived.Budget
 	compareExactly(&c, "budget epsilon", is.Epsilon, must.Epsilon)
 	compareExactly(&c, "budget delta", is.Delta, must.Delta)
@@ -72,8 +76,9 @@ func CheckPlan(e *experiment.Experiment, p *protocol.Plan) error {
 	}
 	var c comparison
 	compareExactly(&c, "session", fmt.Sprintf("%x", p.Session), fmt.Sprintf("%x", must.Session))
-	c.cohort(p.Cohort, must.Cohort)
-	c.asked(p.Phase, must.Phase, p.Releases, must.Releases)
+	compare(&c, "", p.Cohort, must.Cohort)
+	compareExactly(&c, "phase", p.Phase, must.Phase)
+	compare(&c, "releases", p.Releases, must.Releases)
 	if err := c.error(); err != nil {
 		return fmt.Errorf("round %d: %w", p.Round, err)
 	}
@@ -89,15 +94,50 @@ func Party(e *experiment.Experiment, which algorithm.PartyData, set *dataset.Set
 // comparison collects the differences between stated terms and the right terms.
 type comparison struct {
 	tolerance float64 // of numbers, relative
-	where     string  // what is compared, where there is more than one of it
 	errs      []error
 }
+
+// exact are the numbers of a cohort and a release that machines do not derive differently, by their keys in JSON.
+var exact = []string{"tolerance", "colluders", "sampling_rate"}
 
 func (c *comparison) error() error {
 	if len(c.errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrTerms, errors.Join(c.errs...))
+}
+
+// compare compares two values of a type, entry by entry and field by field, by the keys that fields have in JSON. So every
+// field that a cohort, a step or a release has is compared.
+func (c *comparison) compare(what, key string, is, must reflect.Value) {
+	what = strings.TrimSpace(what + " " + strings.ReplaceAll(key, "_", " "))
+	switch kind := must.Kind(); {
+	case kind == reflect.Struct:
+		for i := range must.NumField() {
+			field, _, _ := strings.Cut(must.Type().Field(i).Tag.Get("json"), ",")
+			c.compare(what, field, is.Field(i), must.Field(i))
+		}
+	case kind == reflect.Slice && is.Len() == must.Len():
+		for i := range must.Len() {
+			c.compare(strings.TrimSuffix(what, "s"), strconv.Itoa(i+1), is.Index(i), must.Index(i))
+		}
+	case kind == reflect.Slice: // where one is longer, what the others say is about other rounds
+		c.differs("number of "+what, is.Len(), must.Len())
+	case kind == reflect.Float64 && !slices.Contains(exact, key):
+		c.number(what, is.Float(), must.Float())
+	case !is.Equal(must):
+		c.differs(what, is, must)
+	}
+}
+
+func compare[T any](c *comparison, what string, is, must T) {
+	c.compare("", what, reflect.ValueOf(is), reflect.ValueOf(must))
+}
+
+func compareExactly[T comparable](c *comparison, what string, is, must T) {
+	if is != must {
+		c.differs(what, is, must)
+	}
 }
 
 func (c *comparison) number(what string, is, must float64) {
@@ -107,71 +147,7 @@ func (c *comparison) number(what string, is, must float64) {
 }
 
 func (c *comparison) differs(what string, is, must any) {
-	c.errs = append(c.errs, fmt.Errorf("%s%s is %v; it must be %v", c.where, what, is, must))
-}
-
-func compareExactly[T comparable](c *comparison, what string, is, must T) {
-	if is != must {
-		c.differs(what, is, must)
-	}
-}
-
-func (c *comparison) cohort(is, must protocol.Cohort) {
-	compareExactly(c, "clients", is.Clients, must.Clients)
-	compareExactly(c, "tolerance", is.Tolerance, must.Tolerance)
-	compareExactly(c, "colluders", is.Colluders, must.Colluders)
-	compareExactly(c, "enrolled", is.Enrolled, must.Enrolled)
-	compareExactly(c, "goal", is.Goal, must.Goal)
-}
-
-// schedule compares step by step: where one is a step longer, what the others say is about other rounds.
-func (c *comparison) schedule(is, must protocol.Schedule) {
-	if compareExactly(c, "number of steps", len(is), len(must)); len(is) != len(must) {
-		return
-	}
-	for i := range must {
-		if len(must) > 1 {
-			c.where = fmt.Sprintf("step %d: ", i+1)
-		}
-		compareExactly(c, "rounds", is[i].Rounds, must[i].Rounds)
-		compareExactly(c, "length of the model", is[i].Model, must[i].Model)
-		c.asked(is[i].Phase, must[i].Phase, is[i].Releases, must[i].Releases)
-	}
-	c.where = ""
-}
-
-// asked compares what a round asks for.
-func (c *comparison) asked(phase, rightPhase string, is, must []protocol.Release) {
-	compareExactly(c, "phase", phase, rightPhase)
-	if compareExactly(c, "number of releases", len(is), len(must)); len(is) != len(must) {
-		return
-	}
-	where := c.where
-	for i := range must {
-		if len(must) > 1 {
-			c.where = fmt.Sprintf("%s%s: ", where, must[i].Name)
-		}
-		c.release(is[i], must[i])
-	}
-	c.where = where
-}
-
-func (c *comparison) release(is, must protocol.Release) {
-	compareExactly(c, "release", is.Name, must.Name)
-	compareExactly(c, "length", is.Len, must.Len)
-	c.number("L2 bound", is.L2, must.L2)
-	c.number("L1 bound", is.L1, must.L1)
-	c.number("bound on coordinates", is.LInf, must.LInf)
-	compareExactly(c, "max-non-zero", is.MaxNonZero, must.MaxNonZero)
-	c.number("sensitivity", is.Sensitivity, must.Sensitivity)
-	c.number("scale", is.Scale, must.Scale)
-	compareExactly(c, "ring width", is.Width, must.Width)
-	compareExactly(c, "noise", is.Noise.Kind, must.Noise.Kind)
-	c.number("noise variance", is.Noise.Variance, must.Noise.Variance)
-	c.number("noise multiplier", is.Noise.Multiplier, must.Noise.Multiplier)
-	compareExactly(c, "noise sampling rate", is.Noise.SamplingRate, must.Noise.SamplingRate)
-	compareExactly(c, "noise steps", is.Noise.Steps, must.Noise.Steps)
-	compareExactly(c, "noise spread", is.Noise.Spread, must.Noise.Spread)
+	c.errs = append(c.errs, fmt.Errorf("%s is %v; it must be %v", what, is, must))
 }
 
 // Start states what a session starts from. The server alone has the releases: clients get them as part of the first
