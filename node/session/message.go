@@ -138,10 +138,14 @@ func (b *Begun) Rest(kind protocol.Kind, pieces [][]byte) [][]byte {
 	if b == nil || b.Kind != kind.String() {
 		return pieces
 	}
-	if rest, ok := wire.Rest(pieces, wire.Start{Kind: kind, Bytes: b.Bytes, Digest: b.Digest}); ok {
-		return rest
+	rest, ok := wire.Rest(pieces, wire.Start{Kind: kind, Bytes: b.Bytes, Digest: b.Digest})
+	switch {
+	case !ok:
+		return pieces
+	case len(rest) == 0:
+		return nil
 	}
-	return pieces
+	return [][]byte{rest}
 }
 
 // Gathered says how many clients are connected to a relay, and how many parties the relay knows, before there is a session.

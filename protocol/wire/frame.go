@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -172,8 +173,8 @@ func within(err error) error {
 	return err
 }
 
-// A broadcast is long, and the same for many. When a stream breaks within a broadcast, the receiver keeps the bytes that have come,
-// and says on its next stream how many they are, with their digest. The sender then sends the rest, if its message for the receiver
+// A broadcast is long, and the same for many. When a stream breaks within a broadcast, the receiver keeps the frames that have come,
+// and says on its next stream how many bytes they have, with their digest. The sender then sends the rest, if its message for the receiver
 // begins with the same bytes. The receiver verifies the server's signature of the whole message.
 
 // continues is set in the kind of a frame's header whose message begins with what the receiver has.
@@ -210,8 +211,9 @@ func (r *Reader) Keep(b Begun) { r.keeps, r.begun = true, b }
 // Begun returns the beginning of the latest broadcast. The reader must not be used any more.
 func (r *Reader) Begun() Begun { return r.begun }
 
-// stopped keeps the bytes of a message that had come when the stream broke.
+// stopped keeps the whole frames of a message that had come when the stream broke.
 func (r *Reader) stopped(kind protocol.Kind, part []byte) {
+	part = part[:len(part)/protocol.FramePayload*protocol.FramePayload]
 	if r.keeps && broadcast(kind) && len(part) > len(r.begun.part) {
 		r.begun = Begun{kind: kind, part: part}
 	}
@@ -224,60 +226,27 @@ func (r *Reader) came(kind protocol.Kind, b []byte) {
 	}
 }
 
-// Rest returns the frames that take a message to its end for a receiver that has its first bytes, in pieces: none
-// if it has all of them. pieces are the frames of the whole message. It is false if the message begins otherwise.
-func Rest(pieces [][]byte, s Start) (rest [][]byte, ok bool) {
-	code, parts, length := payload(pieces)
-	kind, known := protocol.KindOf(code)
-	if !known || kind != s.Kind || s.Bytes <= 0 || s.Bytes > length {
-		return nil, false
-	}
-	h, skip := sha256.New(), s.Bytes
-	for skip > 0 {
-		n := min(skip, len(parts[0]))
-		_, _ = h.Write(parts[0][:n]) // a hash takes all
-		parts[0], skip = parts[0][n:], skip-n
-		if len(parts[0]) == 0 {
-			parts = parts[1:]
+// Rest returns the frames that take a message to its end for a receiver that has its first frames: none if it has
+// all of them. pieces are the frames of the whole message. It is false if the message begins otherwise.
+func Rest(pieces [][]byte, s Start) (rest []byte, ok bool) {
+	rest = slices.Concat(pieces...)
+	h := sha256.New()
+	for had := 0; had < s.Bytes; {
+		if len(rest) <= protocol.FrameHeader || rest[0] != s.Kind.Code() {
+			return nil, false
+		}
+		frame := rest[protocol.FrameHeader:][:min(protocol.FramePayload, len(rest)-protocol.FrameHeader)]
+		_, _ = h.Write(frame) // a hash takes all
+		had, rest = had+len(frame), rest[protocol.FrameHeader+len(frame):]
+		if had > s.Bytes {
+			return nil, false
 		}
 	}
-	if [sha256.Size]byte(h.Sum(nil)) != s.Digest {
+	if s.Bytes <= 0 || [sha256.Size]byte(h.Sum(nil)) != s.Digest {
 		return nil, false
 	}
-	mark := byte(continues)
-	for left := length - s.Bytes; left > 0; mark = 0 {
-		rest = append(rest, binary.BigEndian.AppendUint32([]byte{code | mark}, uint32(left)))
-		for n := min(left, protocol.FramePayload); n > 0; {
-			m := min(n, len(parts[0]))
-			rest = append(rest, parts[0][:m])
-			parts[0], n, left = parts[0][m:], n-m, left-m
-			if len(parts[0]) == 0 {
-				parts = parts[1:]
-			}
-		}
+	if len(rest) > 0 {
+		rest[0] |= continues
 	}
 	return rest, true
-}
-
-// payload takes the headers out of the frames of a message.
-func payload(pieces [][]byte) (code byte, parts [][]byte, length int) {
-	var head []byte
-	frame := 0 // bytes left of it
-	for _, p := range pieces {
-		for len(p) > 0 {
-			if frame == 0 {
-				n := min(protocol.FrameHeader-len(head), len(p))
-				head, p = append(head, p[:n]...), p[n:]
-				if len(head) == protocol.FrameHeader {
-					code, frame = head[0], min(int(binary.BigEndian.Uint32(head[1:])), protocol.FramePayload)
-					head = nil
-				}
-				continue
-			}
-			n := min(frame, len(p))
-			parts, length = append(parts, p[:n]), length+n
-			p, frame = p[n:], frame-n
-		}
-	}
-	return code, parts, length
 }

@@ -4,20 +4,22 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A stream breaks after any number of bytes of a model of three frames. The rest over the next stream makes it whole, and is
-// as long as what is missing, headers aside.
+// A stream breaks after any number of bytes of a model of three frames. The rest over the next stream makes it whole, and has
+// the frames that had not come whole.
 func TestBroadcastContinues(t *testing.T) {
 	want := &protocol.Final{Model: bytes.Repeat([]byte{1, 2, 3}, protocol.FramePayload), Signature: bytes.Repeat([]byte{4}, 64)}
 	whole, err := AppendFrames(nil, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, length := payload([][]byte{whole})
+	const frame = protocol.FrameHeader + protocol.FramePayload
+	length := len(whole) - len(whole)/frame*protocol.FrameHeader - protocol.FrameHeader
 	limits := unlimitedKinds()
 	for _, cut := range []int{1, 5, 6, 1000, 5 + protocol.FramePayload, 8 + protocol.FramePayload, len(whole) - 1} {
 		r := NewReader(bytes.NewReader(whole[:cut]), limits)
@@ -27,19 +29,19 @@ func TestBroadcastContinues(t *testing.T) {
 		}
 		begun := r.Begun()
 		s, ok := begun.Start()
-		rest := [][]byte{whole}
+		rest := whole
+		if ok != (cut >= frame) || ok && s.Bytes != cut/frame*protocol.FramePayload {
+			t.Errorf("cut at %d: %d bytes are kept (%t)", cut, s.Bytes, ok)
+		}
 		if ok {
 			if rest, ok = Rest([][]byte{whole[:7], whole[7:]}, s); !ok {
 				t.Fatalf("cut at %d: %d bytes have come, and no rest is sent", cut, s.Bytes)
 			}
-			_, _, left := payload(rest)
-			if left != length-s.Bytes {
-				t.Errorf("cut at %d: %d bytes are sent, want %d", cut, left, length-s.Bytes)
+			if want := len(whole) - cut/frame*frame; len(rest) != want {
+				t.Errorf("cut at %d: %d bytes are sent, want %d", cut, len(rest), want)
 			}
-		} else if cut > protocol.FrameHeader {
-			t.Errorf("cut at %d: nothing has come", cut)
 		}
-		next := NewReader(bytes.NewReader(bytes.Join(rest, nil)), limits)
+		next := NewReader(bytes.NewReader(rest), limits)
 		next.Keep(begun)
 		m, err := next.Read()
 		if got, is := m.(*protocol.Final); err != nil || !is || !bytes.Equal(got.Model, want.Model) || !bytes.Equal(got.Signature, want.Signature) {
@@ -50,7 +52,7 @@ func TestBroadcastContinues(t *testing.T) {
 			t.Errorf("cut at %d: %d bytes of %d have come whole", cut, s.Bytes, length)
 		}
 		if rest, ok = Rest([][]byte{whole}, s); !ok || len(rest) > 0 {
-			t.Errorf("cut at %d: %d pieces are sent to who has all", cut, len(rest))
+			t.Errorf("cut at %d: %d bytes are sent to who has all", cut, len(rest))
 		}
 	}
 }
@@ -58,14 +60,16 @@ func TestBroadcastContinues(t *testing.T) {
 // A message that begins otherwise, or of another kind, is sent whole. A rest of which the receiver has no beginning,
 // or that is too long with it, ends the stream.
 func TestRestOfAnotherBroadcast(t *testing.T) {
-	whole, err := AppendFrames(nil, &protocol.Final{Model: bytes.Repeat([]byte{1}, 1000), Signature: bytes.Repeat([]byte{4}, 64)})
+	whole, err := AppendFrames(nil, &protocol.Final{Model: bytes.Repeat([]byte{1, 2, 3}, protocol.FramePayload/2), Signature: bytes.Repeat([]byte{4}, 64)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := whole[protocol.FrameHeader:]
+	const n = protocol.FramePayload
+	text := slices.Concat(whole[protocol.FrameHeader:][:n], whole[2*protocol.FrameHeader+n:])
 	for name, s := range map[string]Start{
-		"another":      {protocol.KindFinal, 500, sha256.Sum256(text[1:501])},
-		"another kind": {protocol.KindAnnounce, 500, sha256.Sum256(text[:500])},
+		"another":      {protocol.KindFinal, n, sha256.Sum256(text[1 : n+1])},
+		"another kind": {protocol.KindAnnounce, n, sha256.Sum256(text[:n])},
+		"no frames":    {protocol.KindFinal, 500, sha256.Sum256(text[:500])},
 		"too long":     {protocol.KindFinal, len(text) + 1, sha256.Sum256(text)},
 		"nothing":      {protocol.KindFinal, 0, sha256.Sum256(nil)},
 		"less":         {protocol.KindFinal, -1, sha256.Sum256(nil)},
@@ -74,18 +78,18 @@ func TestRestOfAnotherBroadcast(t *testing.T) {
 			t.Errorf("%s: a rest is sent", name)
 		}
 	}
-	rest, ok := Rest([][]byte{whole}, Start{protocol.KindFinal, 500, sha256.Sum256(text[:500])})
+	rest, ok := Rest([][]byte{whole}, Start{protocol.KindFinal, n, sha256.Sum256(text[:n])})
 	if !ok {
 		t.Fatal("no rest is sent")
 	}
-	r := NewReader(bytes.NewReader(bytes.Join(rest, nil)), unlimitedKinds())
+	r := NewReader(bytes.NewReader(rest), unlimitedKinds())
 	if _, err = r.Read(); !errors.Is(err, ErrFrame) {
 		t.Errorf("who has no beginning reads: %v, want %v", err, ErrFrame)
 	}
 	short := unlimitedKinds()
 	short.Bytes[protocol.KindFinal] = len(text) - 1
-	r = NewReader(bytes.NewReader(bytes.Join(rest, nil)), short)
-	r.Keep(Begun{kind: protocol.KindFinal, part: text[:500]})
+	r = NewReader(bytes.NewReader(rest), short)
+	r.Keep(Begun{kind: protocol.KindFinal, part: text[:n]})
 	if _, err = r.Read(); !errors.Is(err, ErrLimit) {
 		t.Errorf("with its beginning it is too long, and reads: %v, want %v", err, ErrLimit)
 	}
