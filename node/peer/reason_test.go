@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -21,7 +20,6 @@ import (
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/multiformats/go-multiaddr"
-	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/testutil"
@@ -239,21 +237,5 @@ func TestReasonOfAnAddress(t *testing.T) {
 				t.Errorf("%v: the reason is %q, want %q in it", err, got, c.want)
 			}
 		})
-	}
-}
-
-// 5·(2·21 + 64) = 530 connections and 64 more files, for a federation of 20 clients and the server.
-func TestTooFewDescriptors(t *testing.T) {
-	t.Parallel()
-	for limit, warned := range map[uint64]bool{256: true, 593: true, 594: false, 65536: false} {
-		var b bytes.Buffer
-		log := zerolog.New(&b)
-		roomFor(21).fits(limit, &log)
-		if got := strings.Contains(b.String(), "ulimit -n"); got != warned {
-			t.Errorf("%d descriptors: warned %v, want %v: %s", limit, got, warned, &b)
-		}
-	}
-	if n, ok := descriptors(); ok && n == 0 {
-		t.Error("this process may open no file, as it says")
 	}
 }

@@ -24,7 +24,6 @@ import (
 	connectionmanager "github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	"github.com/libp2p/go-libp2p/x/rate"
-	"github.com/rs/zerolog"
 )
 
 // The protocol IDs of libp2p's streams.
@@ -327,22 +326,4 @@ func slowMuxer() *yamux.Transport {
 	c.ConnectionWriteTimeout = Patience
 	c.MaxStreamWindowSize = window
 	return (*yamux.Transport)(&c)
-}
-
-// spareDescriptors are for what is no connection: listeners, files, the monitor.
-const spareDescriptors = 64
-
-// WarnOfFewDescriptors warns if the process may open fewer files than an aggregator of so many peers needs.
-func WarnOfFewDescriptors(peers int, log *zerolog.Logger) {
-	if limit, ok := descriptors(); ok {
-		roomFor(peers).fits(limit, log)
-	}
-}
-
-// fits warns if the process may open fewer files than the room needs.
-func (r room) fits(descriptors uint64, log *zerolog.Logger) {
-	if need := uint64(r.all + spareDescriptors); descriptors < need {
-		log.Warn().Uint64("descriptors", descriptors).Uint64("needed", need).
-			Msg("this process may open too few files: once they are used up, parties are not let in and see no reason. Raise ulimit -n (LimitNOFILE= in a unit)")
-	}
 }
