@@ -88,6 +88,17 @@ func agreedKeys(c config.Config) []*config.Key {
 	return slices.DeleteFunc(algorithm.Of(c).About().Used(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
 }
 
+// Other names the settings that another agreement has otherwise, in order.
+func (p *Public) Other(o *Public) (list []string) {
+	for _, k := range agreedKeys(p.Config) {
+		if p.Config.Text(k) != o.Config.Text(k) {
+			list = append(list, k.Name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // stated stands for features, and for a start, that are in the facts. The files that the server read them from are private.
 const stated = "stated"
 

@@ -17,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
@@ -56,11 +55,7 @@ func (o *consent) refuses(p *agreement.Public) error {
 	if err != nil {
 		return cli.Misusef("--experiment %s: it does not go with the session's data: %w", o.file, err)
 	}
-	other, err := party.OtherSettings(p, agreed)
-	if err != nil {
-		return err
-	}
-	if len(other) > 0 {
+	if other := p.Other(agreed); len(other) > 0 {
 		return cli.Misusef("--experiment %s: the session is of another experiment, other in %s", o.file, strings.Join(other, ", "))
 	}
 	return nil

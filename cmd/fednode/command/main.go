@@ -84,23 +84,9 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 }
 
 // first is printed when fednode is called without arguments.
-var first = strings.Join([]string{
-	`fednode runs one party of a federation that trains a private recommender.`,
-	"",
-	`First steps, each on its own machine:`,
-	`  operator     fednode keygen operator.key`,
-	`               fednode invite --operator operator.key --federation fed.json --name Films --clients 20 --aggregator-key KEY --address /dns4/HOST/tcp/4001 --out invitations`,
-	`  aggregator   fednode keygen aggregator.key`,
-	`               fednode aggregator --key aggregator.key --federation fed.json --state state --tickets invitations/tickets.json`,
-	`  client       fednode client --data ratings.csv --state state --invitation client-0.json`,
-	`  server       fednode server experiment.yaml --items items --state state --invitation server.json`,
-	"",
-	`To look things up:`,
-	`  fednode status                       what a process on this machine is doing`,
-	`  fednode help client                  every flag of a command`,
-	`  fedsim run experiment.yaml           the same experiment in one process, without a network`,
-	"",
-}, "\n")
+//
+//go:embed first.txt
+var first string
 
 // hint returns what to do about a flag that is a key of an experiment, which the server alone says.
 func hint(err error) string {

@@ -57,7 +57,7 @@ func leave(t *testing.T, dir string, p *agreement.Public, start *algorithm.Start
 	if err = party.SetCurrent(dir, hexOf(p)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, string(party.Mark(hexOf(p))), dir, party.EndedFile)
+	write(t, string(mark(hexOf(p))), dir, party.EndedFile)
 }
 
 // next is the proposal of a server that is started with --start-from.
@@ -221,7 +221,7 @@ func TestOrganisationStartsFromItsOwnItems(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		write(t, string(party.Mark(last)), dir, party.ResultSession)
+		write(t, string(mark(last)), dir, party.ResultSession)
 		kept, err := party.ResultItems(state, e, &log)
 		if err != nil || (len(kept) > 0) != (want > 0) {
 			t.Fatalf("%s: %v, %v", where, kept, err)
@@ -231,3 +231,6 @@ func TestOrganisationStartsFromItsOwnItems(t *testing.T) {
 		}
 	}
 }
+
+// mark is the content of a file that names a session.
+func mark(session string) []byte { return []byte(`{"session":"` + session + `"}` + "\n") }

@@ -48,7 +48,7 @@ func TestWritersOnABadDisk(t *testing.T) {
 			Write: func(dir string, n int) error { return results.WriteEmbeddings(dir, embeddings(n)) }},
 		{Name: "summary", File: party.SummaryFile, Read: sessionNumber(party.SummaryFile),
 			Write: func(dir string, n int) error {
-				return atomicfile.Write(filepath.Join(dir, party.SummaryFile), party.Mark(fmt.Sprintf("%032x", n)), 0o644)
+				return atomicfile.Write(filepath.Join(dir, party.SummaryFile), mark(fmt.Sprintf("%032x", n)), 0o644)
 			}},
 		{Name: "result", File: filepath.Join(party.PastFolder, fmt.Sprintf("%032x", 1), party.ResultFolder, party.ResultSession), Read: sessionNumber(filepath.Join(party.ResultFolder, party.ResultSession)),
 			Write: func(dir string, n int) error {

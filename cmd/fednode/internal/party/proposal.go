@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,7 +105,7 @@ func kept(c config.Config, f agreement.Facts, dir string, ended bool) (p *agreem
 		return nil, "", err
 	}
 	if !bytes.Equal(text, now) {
-		other = differences(text, now)
+		other = differences(before, p)
 	}
 	return p, other, nil
 }
@@ -202,60 +200,26 @@ func OpenPublic(dir string) (*experiment.Experiment, error) {
 	return agreement.Open(p)
 }
 
-// statement is an encoding of the public part, setting by setting.
-type statement struct {
-	Config map[string]string          `json:"config"`
-	Facts  map[string]json.RawMessage `json:"facts"`
-}
-
-// otherIn names the settings that are others in b, in order.
-func (a statement) otherIn(b statement) []string {
-	var list []string
-	for key, value := range a.Config {
-		if b.Config[key] != value {
-			list = append(list, key)
-		}
+// differences names what two public parts differ in whose encodings are not the same.
+func differences(a, b *agreement.Public) string {
+	list := a.Other(b)
+	same := func(a, b any) bool {
+		x, err := json.Marshal(a)
+		y, wrong := json.Marshal(b)
+		return errors.Join(err, wrong) == nil && bytes.Equal(x, y)
 	}
-	slices.Sort(list)
-	return list
-}
-
-// differences names what two encodings of what is public differ in.
-func differences(a, b []byte) string {
-	var x, y statement
-	if errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)) != nil {
-		return "its form"
-	}
-	list := x.otherIn(y)
-	same := func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
-	start := !same(x.Facts["start"], y.Facts["start"])
-	delete(x.Facts, "start")
-	delete(y.Facts, "start")
-	if !maps.EqualFunc(x.Facts, y.Facts, same) {
+	x, y := a.Facts, b.Facts
+	x.Start, y.Start = nil, nil
+	if !same(x, y) {
 		list = append(list, "the items or users")
 	}
-	if start {
+	if !same(a.Facts.Start, b.Facts.Start) {
 		list = append(list, algorithm.StartFrom.Name)
 	}
 	if len(list) == 0 {
 		list = append(list, "values that this version derives")
 	}
 	return strings.Join(list, ", ")
-}
-
-// OtherSettings names the settings in which two sessions differ, in order.
-func OtherSettings(a, b *agreement.Public) ([]string, error) {
-	var of [2]statement
-	for k, p := range []*agreement.Public{a, b} {
-		text, err := p.Encode()
-		if err == nil {
-			err = json.Unmarshal(text, &of[k])
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return of[0].otherIn(of[1]), nil
 }
 
 // A client's result of a session is in the session's folder (see pastFolder), with a file that names the
@@ -347,5 +311,5 @@ func fillResult(dir string, p *experiment.Party, public []byte, session string) 
 	if err := os.WriteFile(filepath.Join(dir, PublicFile), public, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, ResultSession), Mark(session), 0o600)
+	return store.WriteJSON(filepath.Join(dir, ResultSession), OfSession{Session: session})
 }

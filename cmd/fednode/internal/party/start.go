@@ -241,12 +241,12 @@ func Knows(dir, session string) (bool, error) {
 
 // End marks the session of a state as ended.
 func End(dir, session string) error {
-	return store.WriteFile(filepath.Join(dir, EndedFile), Mark(session))
+	return store.WriteJSON(filepath.Join(dir, EndedFile), OfSession{Session: session})
 }
 
 // Abandon marks the session of a state as ended without a model before its last round.
 func Abandon(dir, session string) error {
-	return store.WriteFile(filepath.Join(dir, EndedFile), []byte(`{"session":"`+session+`","abandoned":true}`+"\n"))
+	return store.WriteJSON(filepath.Join(dir, EndedFile), OfSession{session, true})
 }
 
 // WasAbandoned reports whether the session of a state ended before its last round.
@@ -255,9 +255,6 @@ func WasAbandoned(dir string) (bool, error) {
 	_, err := atomicfile.FindJSON(filepath.Join(dir, EndedFile), &of)
 	return of.Abandoned, err
 }
-
-// Mark returns the content of a file that names a session.
-func Mark(session string) []byte { return []byte(`{"session":"` + session + `"}` + "\n") }
 
 // ModelFolderOf returns the folder of a session's model in a server's state.
 func ModelFolderOf(dir, session string) string {
