@@ -3,11 +3,11 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/problems"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // SeedSize is the length in bytes of the seed that a ring is drawn from.
@@ -217,20 +217,12 @@ func (p Params) Validate() error {
 	return errors.Join(errs...)
 }
 
-// slack keeps ⌊ωN⌋ and ⌈γN⌉ what they are on paper: 0.3·10 is 3, although the
-// nearest float64 of 0.3 is a little less.
-const slack = 1e-9
+func (p Params) cohort() protocol.Cohort {
+	return protocol.Cohort{Clients: p.Clients, Tolerance: p.Tolerance, Colluders: p.Colluders}
+}
 
 // Required is ⌈(1-ω)N⌉, the fewest survivors a round may end with.
-func (p Params) Required() int {
-	return p.Clients - int(math.Floor(p.Tolerance*float64(p.Clients)+slack))
-}
+func (p Params) Required() int { return p.cohort().Required() }
 
 // Colluding is c = ⌈γN⌉, how many clients may collude: at least 1 when γ > 0.
-func (p Params) Colluding() int {
-	least := 0
-	if p.Colluders > 0 {
-		least = 1
-	}
-	return max(least, int(math.Ceil(p.Colluders*float64(p.Clients)-slack)))
-}
+func (p Params) Colluding() int { return p.cohort().Colluding() }
