@@ -187,7 +187,7 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 			a.round, a.next = nil, nil
 			eff := protocol.Effects{Send: make([]protocol.Envelope, a.cfg.Clients)}
 			for c := range eff.Send {
-				eff.Send[c] = toClient(protocol.ClientID(c), m)
+				eff.Send[c] = protocol.ToClient(protocol.ClientID(c), m)
 			}
 			return eff
 		}
@@ -200,7 +200,7 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 			return a.refusal(now, e.From.Client, m)
 		}
 	}
-	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
+	return protocol.Ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
 
 // open begins the round of a plan, or holds it until enough clients are connected. It leaves a
@@ -254,7 +254,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	} else {
 		eff.Send = make([]protocol.Envelope, len(r.chosen))
 		for i, id := range r.chosen {
-			eff.Send[i] = toClient(id, &protocol.Announce{Plan: p, Anew: r.anew})
+			eff.Send[i] = protocol.ToClient(id, &protocol.Announce{Plan: p, Anew: r.anew})
 		}
 	}
 	a.sent(r, eff.Send)
@@ -288,7 +288,7 @@ func (a *Aggregator) past(p *protocol.Plan) protocol.Effects {
 	}
 	why := &protocol.TooFew{Round: p.Round, Stage: protocol.StageAdvertise, Required: p.Cohort.Required()}
 	return protocol.Effects{
-		Send: []protocol.Envelope{toServer(&protocol.Abort{Round: p.Round, Reason: why})},
+		Send: []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: p.Round, Reason: why})},
 		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator},
 			Err: fmt.Errorf("%w: the state of the server was restored from an older copy", err)}},
 	}
@@ -300,7 +300,7 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	r, err := a.roundOf(m)
 	if err != nil {
 		round, stage := m.At()
-		return ignored(from, round, stage, err)
+		return protocol.Ignored(from, round, stage, err)
 	}
 	return a.goOn(now, a.offer(r, from, m))
 }
@@ -418,7 +418,7 @@ func (a *Aggregator) hand(r *round) []protocol.Envelope {
 	for c, stage := range r.awaited {
 		if stage == r.following() {
 			id := protocol.ClientID(c)
-			out = append(out, toClient(id, a.withRoster(id, r.opening(id))))
+			out = append(out, protocol.ToClient(id, a.withRoster(id, r.opening(id))))
 		}
 	}
 	return out
@@ -430,7 +430,7 @@ func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 	ev := protocol.Event{Kind: protocol.WorkFailed, Round: a.round.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
 	if why, ok := errors.AsType[protocol.Reason](err); ok {
 		ev.Kind, ev.Stage = protocol.RoundAborted, a.round.stage
-		eff.Send = []protocol.Envelope{toServer(&protocol.Abort{Round: ev.Round, Reason: why})}
+		eff.Send = []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: ev.Round, Reason: why})}
 	}
 	a.round = nil
 	eff.Events = append(eff.Events, ev)
@@ -464,7 +464,7 @@ func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 	a.round = nil
 	ev := protocol.Event{Kind: protocol.RoundSummed, Round: r.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}}
 	return protocol.Effects{
-		Send: []protocol.Envelope{toServer(&protocol.Result{Round: r.setup.Round, Integers: released,
+		Send: []protocol.Envelope{protocol.ToServer(&protocol.Result{Round: r.setup.Round, Integers: released,
 			Survivors: r.inputs, Answered: r.unmasked})},
 		Events: []protocol.Event{ev},
 	}
@@ -473,16 +473,4 @@ func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 func refused(p *protocol.Plan, err error) protocol.Effects {
 	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Round: p.Round,
 		Party: protocol.Party{Role: protocol.Aggregator}, Err: err}}}
-}
-
-func toClient(id protocol.ClientID, m protocol.Message) protocol.Envelope {
-	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(id), Message: m}
-}
-
-func toServer(m protocol.Message) protocol.Envelope {
-	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}
-}
-
-func ignored(from protocol.Party, round uint64, stage protocol.Stage, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Round: round, Party: from, Stage: stage, Err: err}}}
 }

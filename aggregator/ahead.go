@@ -46,9 +46,9 @@ func (a *Aggregator) begin(r *round) protocol.Effects {
 		id := protocol.ClientID(c)
 		if stage == protocol.StagePrepared {
 			delivery, _ := r.sum.Next(protocol.StageShare, id).(*protocol.Delivery)
-			eff.Send = append(eff.Send, toClient(id, &protocol.Announce{Plan: r.plan, Delivery: delivery}))
+			eff.Send = append(eff.Send, protocol.ToClient(id, &protocol.Announce{Plan: r.plan, Delivery: delivery}))
 		} else if a.next != nil && !a.blame.excluded[id] {
-			eff.Send = append(eff.Send, toClient(id, &protocol.Invite{Setup: a.next.setup}))
+			eff.Send = append(eff.Send, protocol.ToClient(id, &protocol.Invite{Setup: a.next.setup}))
 		}
 	}
 	return eff
@@ -141,7 +141,7 @@ func (a *Aggregator) rosters() []protocol.Envelope {
 	for c, stage := range a.next.awaited {
 		if stage == protocol.StageShare && a.round.awaited[c] != a.round.following() {
 			id := protocol.ClientID(c)
-			out = append(out, toClient(id, a.next.sum.Next(protocol.StageAdvertise, id)))
+			out = append(out, protocol.ToClient(id, a.next.sum.Next(protocol.StageAdvertise, id)))
 		}
 	}
 	return out
@@ -169,7 +169,7 @@ func (a *Aggregator) refusal(now time.Time, c protocol.ClientID, m *protocol.Ref
 	case int64(c) < int64(a.cfg.Clients) && r != nil && r.setup.Round == m.Round && r.stage < protocol.StageMaskedInput && r.awaited[c] == r.stage && !r.verifying[c]:
 		r.missed[c] = true
 	default:
-		return ignored(protocol.ClientParty(c), m.Round, protocol.StageAdvertise, errors.New("no first answer to that round is awaited from the client"))
+		return protocol.Ignored(protocol.ClientParty(c), m.Round, protocol.StageAdvertise, errors.New("no first answer to that round is awaited from the client"))
 	}
 	a.refusals[c] = true
 	eff := a.settle(now)
@@ -217,7 +217,7 @@ func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
 		wake = earlier(wake, a.held.begins)
 	}
 	return protocol.Effects{
-		Send:   []protocol.Envelope{toServer(m)},
+		Send:   []protocol.Envelope{protocol.ToServer(m)},
 		Wake:   wake,
 		Events: []protocol.Event{{Kind: protocol.RoundHeld, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: m}},
 	}
@@ -287,7 +287,7 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 	a.session, a.last, a.signature = h.plan.Session, h.plan.Round, h.plan.Signature
 	why := &protocol.TooFew{Round: h.plan.Round, Stage: protocol.StageAdvertise, Left: n, Required: need}
 	return protocol.Effects{
-		Send:   []protocol.Envelope{toServer(&protocol.Abort{Round: h.plan.Round, Reason: why})},
+		Send:   []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: h.plan.Round, Reason: why})},
 		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: h.plan.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: why}},
 	}
 }

@@ -39,7 +39,7 @@ func (a *Aggregator) announceAgain(in protocol.Connected) []protocol.Envelope {
 		r.awaited[c] != protocol.StageAdvertise || r.missed[c] || r.verifying[c] {
 		return nil
 	}
-	return []protocol.Envelope{toClient(c, &protocol.Announce{Plan: r.plan, Anew: r.anew})}
+	return []protocol.Envelope{protocol.ToClient(c, &protocol.Announce{Plan: r.plan, Anew: r.anew})}
 }
 
 // transfer notes that a long message begins to pass a client's connection, or has.

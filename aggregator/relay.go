@@ -47,7 +47,7 @@ func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effe
 		inside, ok := m.Message.(protocol.StageMessage)
 		switch {
 		case !ok:
-			return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from a client", protocol.Describe(m.Message)))
+			return protocol.Ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from a client", protocol.Describe(m.Message)))
 		case m.Held:
 			return a.heldMessage(now, e.From, m.Client, inside)
 		default:
@@ -56,7 +56,7 @@ func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effe
 	case *protocol.Partial:
 		return a.partial(now, e.From, m)
 	}
-	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
+	return protocol.Ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
 
 // heldMessage takes a client's message of which a relay holds the vectors, and tells the relay if it counts.
@@ -68,7 +68,7 @@ func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client pro
 		err = a.hold(r, client, m)
 	}
 	if err != nil {
-		return ignored(from, round, stage, err)
+		return protocol.Ignored(from, round, stage, err)
 	}
 	if r.relayed.held == nil {
 		r.relayed.held = make(map[protocol.ClientID]relayNumber)
@@ -125,11 +125,11 @@ func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owin
 func (a *Aggregator) partial(now time.Time, relay protocol.Party, m *protocol.Partial) protocol.Effects {
 	r := a.round
 	if r == nil || r.setup.Round != m.Round || r.stage != m.Stage || !r.relayed.owing[relay.Client] {
-		return ignored(relay, m.Round, m.Stage, errors.New("no sum is awaited of the relay"))
+		return protocol.Ignored(relay, m.Round, m.Stage, errors.New("no sum is awaited of the relay"))
 	}
 	var events []protocol.Event
 	if err := r.add(relay.Client, m); err != nil {
-		events = append(ignored(relay, m.Round, m.Stage, err).Events, r.without(relay.Client)...)
+		events = append(protocol.Ignored(relay, m.Round, m.Stage, err).Events, r.without(relay.Client)...)
 	}
 	delete(r.relayed.owing, relay.Client)
 	return a.goOn(now, events)

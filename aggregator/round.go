@@ -254,7 +254,7 @@ func (a *Aggregator) offer(r *round, from protocol.Party, m protocol.StageMessag
 func (a *Aggregator) concluded(r *round, from protocol.Party, m protocol.StageMessage, err error) []protocol.Event {
 	if err != nil {
 		round, stage := m.At()
-		return append(ignored(from, round, stage, err).Events, a.refuse(r, from.Client)...)
+		return append(protocol.Ignored(from, round, stage, err).Events, a.refuse(r, from.Client)...)
 	}
 	r.awaited[from.Client] = r.following()
 	r.answered++

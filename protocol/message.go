@@ -145,6 +145,16 @@ type Envelope struct {
 	Message  Message
 }
 
+// ToClient addresses a message of the aggregator's to a client.
+func ToClient(id ClientID, m Message) Envelope {
+	return Envelope{From: Party{Role: Aggregator}, To: ClientParty(id), Message: m}
+}
+
+// ToServer addresses a message of the aggregator's to the server.
+func ToServer(m Message) Envelope {
+	return Envelope{From: Party{Role: Aggregator}, To: Party{Role: Server}, Message: m}
+}
+
 // StageMessage is a message that a client sends in a stage of a secure sum.
 type StageMessage interface {
 	Message

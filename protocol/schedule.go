@@ -348,3 +348,8 @@ type Event struct {
 	Stage Stage // of ClientLost, MessageIgnored and StageClosed
 	Err   error // why, where there is a why
 }
+
+// Ignored reports a message that changes nothing, and why.
+func Ignored(from Party, round uint64, stage Stage, err error) Effects {
+	return Effects{Events: []Event{{Kind: MessageIgnored, Round: round, Party: from, Stage: stage, Err: err}}}
+}

@@ -103,7 +103,7 @@ func (r *Relay) up(e protocol.Envelope) protocol.Effects {
 	refusal, declines := e.Message.(*protocol.Refusal)
 	switch {
 	case !ok && !declines, e.From.Role != protocol.Client, int64(e.From.Client) >= int64(r.cfg.Clients):
-		return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
+		return protocol.Ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 	case declines:
 		return r.tell(&protocol.Forward{Client: e.From.Client, Message: refusal})
 	}
@@ -115,14 +115,14 @@ func (r *Relay) up(e protocol.Envelope) protocol.Effects {
 	}
 	switch {
 	case round < r.plan.Round || p.sent:
-		return ignored(e.From, round, stage, errors.New("the stage is over"))
+		return protocol.Ignored(e.From, round, stage, errors.New("the stage is over"))
 	case p.held[c] != nil || p.counted.Has(int(c)):
-		return ignored(e.From, round, stage, errors.New("the client has answered already"))
+		return protocol.Ignored(e.From, round, stage, errors.New("the client has answered already"))
 	}
 	vectors, err := p.sum.Read(m)
 	if err != nil {
 		eff := r.tell(&protocol.Forward{Client: c, Message: m})
-		eff.Events = ignored(e.From, round, stage, err).Events
+		eff.Events = protocol.Ignored(e.From, round, stage, err).Events
 		return eff
 	}
 	p.held[c] = vectors
@@ -160,12 +160,12 @@ func (r *Relay) down(m protocol.Message) protocol.Effects {
 		r.plan, r.parts = nil, [protocol.Stages]*part{}
 		for c := range protocol.ClientID(r.cfg.Clients) {
 			if _, ok := r.here[c]; ok {
-				eff.Send = append(eff.Send, toClient(c, m))
+				eff.Send = append(eff.Send, protocol.ToClient(c, m))
 			}
 		}
 		return eff
 	default:
-		return ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, fmt.Errorf("%s is not for a relay", protocol.Describe(m)))
+		return protocol.Ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, fmt.Errorf("%s is not for a relay", protocol.Describe(m)))
 	}
 }
 
@@ -189,7 +189,7 @@ func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
 	m := f.Message
 	if f.Opens {
 		if r.plan == nil {
-			return ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, errors.New("there is no plan to announce"))
+			return protocol.Ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, errors.New("there is no plan to announce"))
 		}
 		delivery, _ := m.(*protocol.Delivery)
 		m = &protocol.Announce{Plan: r.plan, Delivery: delivery, Anew: r.anew}
@@ -197,7 +197,7 @@ func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
 	if m == nil {
 		return protocol.Effects{}
 	}
-	return protocol.Effects{Send: []protocol.Envelope{toClient(f.Client, m)}}
+	return protocol.Effects{Send: []protocol.Envelope{protocol.ToClient(f.Client, m)}}
 }
 
 // count adds a client's vectors. If there are none, the aggregator will find that the sum is
@@ -211,7 +211,7 @@ func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
 		err = p.sum.Add(p.held[m.Client])
 	}
 	if err != nil {
-		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Round, m.Stage, err)
+		return protocol.Ignored(protocol.Party{Role: protocol.Aggregator}, m.Round, m.Stage, err)
 	}
 	delete(p.held, m.Client)
 	p.counted.Set(int(m.Client))
@@ -222,7 +222,7 @@ func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
 func (r *Relay) collect(m *protocol.RelayCollect) protocol.Effects {
 	p, err := r.partOf(m.Round, m.Stage)
 	if err != nil {
-		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Round, m.Stage, err)
+		return protocol.Ignored(protocol.Party{Role: protocol.Aggregator}, m.Round, m.Stage, err)
 	}
 	eff := r.tell(&protocol.Partial{Round: m.Round, Stage: m.Stage, Clients: p.counted, Sums: p.sum.Sums()})
 	p.sent, p.sum, p.held = true, nil, nil
@@ -235,14 +235,6 @@ func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
 		return nil, errors.New("nothing is being added up in that stage")
 	}
 	return r.parts[stage], nil
-}
-
-func toClient(id protocol.ClientID, m protocol.Message) protocol.Envelope {
-	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(id), Message: m}
-}
-
-func ignored(from protocol.Party, round uint64, stage protocol.Stage, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Round: round, Party: from, Stage: stage, Err: err}}}
 }
 
 // Wrap replaces an aggregator's messages to clients behind relays by messages to the relays, in the
