@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -351,22 +350,6 @@ func ReadLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 		return nil, err
 	}
 	return ledgerIn(log, path, owner)
-}
-
-// ReadHeads reads the file of OpenHeads and changes nothing. Every signature is verified.
-func ReadHeads(path string) (map[admission.PublicKey]Head, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	h := NewHeads()
-	if err == nil {
-		err = h.parse(text)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s, the heads of clients' ledgers: %w", path, err)
-	}
-	return h.heads, nil
 }
 
 // WriteFile writes a file of a party's state that only the present user can read, in place of what is there: as a whole or not at

@@ -47,20 +47,25 @@ func NewHeads() *Heads { return &Heads{heads: make(map[admission.PublicKey]Head)
 // OpenHeads reads the file at the path, which is made if it is missing. It refuses a file that was changed since it was written,
 // except for a last line that is cut short. On a full disk the heads stay in memory until there is room: see Check.
 func OpenHeads(path string) (*Heads, error) {
-	h := NewHeads()
-	h.path = path
-	text, err := os.ReadFile(path)
+	heads, err := ReadHeads(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err == nil {
-		err = h.parse(text)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s, the heads of clients' ledgers: %w; delete it: clients show their heads again when they register", path, err)
-	}
+	h := &Heads{path: path, heads: heads}
 	h.failed = h.rewrite()
 	return h, nil
+}
+
+// ReadHeads reads the file of OpenHeads and changes nothing. Every signature is verified. Of a missing file there are no heads.
+func ReadHeads(path string) (map[admission.PublicKey]Head, error) {
+	h := NewHeads()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		if err = h.parse(text); err != nil {
+			err = fmt.Errorf("%s, the heads of clients' ledgers: %w; delete it: clients show their heads again when they register", path, err)
+		}
+	}
+	return h.heads, err
 }
 
 func (h *Heads) parse(text []byte) error {
