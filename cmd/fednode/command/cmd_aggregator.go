@@ -114,15 +114,12 @@ func (c *aggregatorCmd) load(a *hub.Aggregator, f *admission.Federation) error {
 	if err != nil {
 		now = f
 	}
-	return errors.Join(err, revoke(a.Revoke, c.Revocations), a.Grow(now), c.admit(a, now))
-}
-
-func (c *aggregatorCmd) admit(a *hub.Aggregator, f *admission.Federation) error {
-	tickets, err := readTickets(c.Tickets, f)
-	if err != nil {
-		return err
+	err = errors.Join(err, revoke(a.Revoke, c.Revocations), a.Grow(now))
+	tickets, wrong := readTickets(c.Tickets, now)
+	if wrong == nil {
+		wrong = a.Admit(tickets)
 	}
-	return a.Admit(tickets)
+	return errors.Join(err, wrong)
 }
 
 // registry opens who is enrolled. It is made in an empty folder only: an aggregator that lost it would let a ticket be used twice.
