@@ -54,31 +54,11 @@ func TestVectorsOfRFC9497(t *testing.T) {
 				t.Errorf("input %s: %s, want %s", v.input, got, step.want)
 			}
 		}
-		if err := multiply(p, invertAll([]*ristretto255.Scalar{blind})[0]); err != nil {
+		if err := multiply(p, ristretto255.NewScalar().Invert(blind)); err != nil {
 			t.Fatal(err)
 		}
 		if got := digest(input, p); !bytes.Equal(got[:], unhex(t, v.output)) {
 			t.Errorf("input %s: the output is %x, want %s", v.input, got, v.output)
-		}
-	}
-}
-
-// Inversion one by one is the oracle.
-func TestInvertAll(t *testing.T) {
-	r := simulated.New(1, "scalars").Stream("x", 0)
-	for n := range 6 {
-		var list []*ristretto255.Scalar
-		for range n {
-			s, err := drawScalar(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, s)
-		}
-		for i, got := range invertAll(list) {
-			if want := ristretto255.NewScalar().Invert(list[i]); got.Equal(want) != 1 {
-				t.Errorf("inverse %d of %d is wrong", i, n)
-			}
 		}
 	}
 }

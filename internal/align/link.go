@@ -279,28 +279,6 @@ func drawScalar(r io.Reader) (*ristretto255.Scalar, error) {
 	}
 }
 
-// invertAll returns the inverse of each scalar, with one inversion. No scalar may be zero.
-func invertAll(list []*ristretto255.Scalar) []*ristretto255.Scalar {
-	out := make([]*ristretto255.Scalar, len(list))
-	if len(list) == 0 {
-		return out
-	}
-	product := list[0]
-	for i, s := range list {
-		if i > 0 {
-			out[i] = product // of all before
-			product = ristretto255.NewScalar().Multiply(product, s)
-		}
-	}
-	inverse := ristretto255.NewScalar().Invert(product)
-	for i := len(list) - 1; i > 0; i-- {
-		out[i] = ristretto255.NewScalar().Multiply(inverse, out[i])
-		inverse = ristretto255.NewScalar().Multiply(inverse, list[i])
-	}
-	out[0] = inverse
-	return out
-}
-
 // multiply multiplies an encoded point in place.
 func multiply(b []byte, s *ristretto255.Scalar) error {
 	e, err := ristretto255.NewIdentityElement().SetCanonicalBytes(b)

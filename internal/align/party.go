@@ -188,12 +188,13 @@ func (p *Party) blind(run protocol.Runner) ([]byte, error) {
 			return nil, err
 		}
 	}
-	p.factors = invertAll(blinds)
+	p.factors = make([]*ristretto255.Scalar, len(blinds))
 	out := make([]byte, pointSize*len(blinds))
 	run.Each(len(blinds), func(i int) {
 		e := hash(p.inputs[i], []byte(suite))
 		copy(out[i*pointSize:], e.ScalarMult(blinds[i], e).Bytes())
-		p.factors[i].Multiply(p.factors[i], p.secret)
+		inverse := ristretto255.NewScalar().Invert(blinds[i])
+		p.factors[i] = inverse.Multiply(inverse, p.secret)
 	})
 	return out, nil
 }
