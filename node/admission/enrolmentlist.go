@@ -36,15 +36,13 @@ type Part struct {
 
 // excerpt is the part of a list with the parties at some places. tree is the list's.
 func (l *List) excerpt(tree *merkle.Tree, places ...Place) *List {
-	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []Enrolment{}, Part: &Part{Enrolled: len(l.Enrolments), Positions: []int{}, Proof: []Hash{}}}
+	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []Enrolment{}, Part: &Part{Enrolled: len(l.Enrolments), Positions: []int{}}}
 	for _, p := range places {
 		if i, found := slices.BinarySearchFunc(l.Enrolments, p, func(e Enrolment, p Place) int { return e.Ticket.Place.compare(p) }); found {
 			out.Enrolments, out.Part.Positions = append(out.Enrolments, l.Enrolments[i]), append(out.Part.Positions, i)
 		}
 	}
-	for _, h := range tree.Prove(out.Part.Positions) {
-		out.Part.Proof = append(out.Part.Proof, Hash(h))
-	}
+	out.Part.Proof = lists.Map(tree.Prove(out.Part.Positions), func(h protocol.Hash) Hash { return Hash(h) })
 	return out
 }
 

@@ -469,9 +469,7 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 			all.enter(e)
 		}
 	}
-	for _, e := range all.list() {
-		out.Enrolments = append(out.Enrolments, *e)
-	}
+	out.Enrolments = all.enrolments()
 	return out, out.Verify(operator)
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 )
 
@@ -256,6 +257,11 @@ func (s *state) sweep() []Enrolment {
 // list returns the enrolments that are in, in the order of their places.
 func (s *state) list() []*Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b *Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
+}
+
+// enrolments is list with copies.
+func (s *state) enrolments() []Enrolment {
+	return lists.Map(s.list(), func(e *Enrolment) Enrolment { return *e })
 }
 
 // ErrUnwritten is wrapped if the registry's log takes no entries, for example because the disk is

@@ -188,11 +188,7 @@ func (r *Registry) present() *view {
 
 // listing is the list. The caller holds mu.
 func (r *Registry) listing() *List {
-	l := &List{Federation: *r.Federation(), Revocations: r.revocations.clone(), Enrolments: make([]Enrolment, 0, len(r.places))}
-	for _, e := range r.list() {
-		l.Enrolments = append(l.Enrolments, *e)
-	}
-	return l
+	return &List{Federation: *r.Federation(), Revocations: r.revocations.clone(), Enrolments: r.enrolments()}
 }
 
 // Place is a place in the federation, as protocol.Party writes it: the server, the aggregator, or the client of a number from 0 to N-1. Its

@@ -388,21 +388,17 @@ func (c *serverCmd) sessions(e *experiment.Experiment, out *node.Outcome) (all [
 	return append(all, past), err
 }
 
-// together is the line about all sessions, if there were sessions before.
-func (s *summary) together() string {
-	if s.AllSessions == nil {
-		return ""
-	}
-	return fmt.Sprintf("\nwith before %s", s.AllSessions)
-}
-
 // print writes the summary for people, with commands that show more of the model.
 func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
+	together := "" // with earlier sessions, if there were any
+	if s.AllSessions != nil {
+		together = fmt.Sprintf("\nwith before %s", s.AllSessions)
+	}
 	text := strings.Join([]string{
 		fmt.Sprintf("%s: %s clients, %s items", s.Algorithm, units.Count(s.Clients), units.Count(s.Items)),
 		"",
 		fmt.Sprintf("privacy     %s", s.Privacy.Words(e.Observers())),
-		fmt.Sprintf("statement   %s", s.Privacy) + s.together(),
+		fmt.Sprintf("statement   %s", s.Privacy) + together,
 		fmt.Sprintf("secure sum  %s, mode %s, noise %s", s.Secagg, s.Mode, s.Noise),
 		fmt.Sprintf("cohort      %s clients; %s may be lost in a round and %s may collude", units.Count(s.Clients), units.Count(s.Lost), units.Count(s.Collude)),
 		fmt.Sprintf("rounds      %d attempted, %d skipped, in %.1f s", s.Rounds, s.SkippedRounds, s.Seconds),

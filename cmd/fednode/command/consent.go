@@ -24,6 +24,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -98,9 +99,7 @@ func consented(e *experiment.Experiment, public []byte, state string, by *consen
 	}
 	c.Agreement = digestOf(public)
 	c.MaxEpsilon = strconv.FormatFloat(by.epsilon, 'g', -1, 64)
-	for _, x := range by.ceilings {
-		c.Ceilings = append(c.Ceilings, x.String())
-	}
+	c.Ceilings = lists.Map(by.ceilings, ceiling.String)
 	if err = store.SaveConsent(state, c); err != nil {
 		return err
 	}
@@ -243,13 +242,11 @@ func parseCeiling(text string) (ceiling, error) {
 
 // within returns the ceilings, counted as a session counts its own budget.
 func (o *consent) within(session dp.Budget) []node.Ceiling {
-	var list []node.Ceiling
-	for _, c := range o.ceilings {
+	return lists.Map(o.ceilings, func(c ceiling) node.Ceiling {
 		b := session
 		b.Epsilon = c.epsilon
-		list = append(list, node.Ceiling{Budget: b, Period: c.period, Name: c.text})
-	}
-	return list
+		return node.Ceiling{Budget: b, Period: c.period, Name: c.text}
+	})
 }
 
 // Reasons why a process has nothing to train on.
