@@ -336,8 +336,10 @@ func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMes
 			events = append(events, a.accused(r, from, c.Of)...)
 		}
 	}
-	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
-		events = append(events, a.ride(from, rider)...)
+	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok && a.next != nil { // else too many are missing
+		if round, _ := rider.At(); a.next.setup.Round == round {
+			events = append(events, a.offer(a.next, from, rider)...)
+		}
 	}
 	return events
 }

@@ -54,15 +54,6 @@ func (a *Aggregator) begin(r *round) protocol.Effects {
 	return eff
 }
 
-// ride takes what came with a message that was taken. It is no fault of that
-// message if nothing can be made of it.
-func (a *Aggregator) ride(from protocol.Party, m protocol.StageMessage) []protocol.Event {
-	if round, _ := m.At(); a.next == nil || a.next.setup.Round != round {
-		return nil // too many are missing: the round is set up anew
-	}
-	return a.offer(a.next, from, m)
-}
-
 // closeNext ends the present stage of the setup of the next round, or gives it
 // up if too many are missing.
 func (a *Aggregator) closeNext() {

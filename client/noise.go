@@ -251,17 +251,6 @@ func (r *round) sideOf() *side {
 	return &s
 }
 
-// shareAhead answers a roster on the side of an answer to unmask, and says what the
-// client sends next. A roster that is no good is not answered: the client is then without
-// the next round, but the present one is not held up.
-func (c *Shared) shareAhead(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, protocol.Stage) {
-	out, err := c.share(s, m, run)
-	if err != nil {
-		return nil, protocol.Stages // no part in it
-	}
-	return out, protocol.StagePrepared
-}
-
 // ErrOutOfBounds is returned for a contribution that breaks a bound of its release: the
 // noise was calibrated for a sensitivity that would not hold.
 var ErrOutOfBounds = errors.New("contribution is out of bounds")

@@ -226,8 +226,10 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 		if err != nil || next == nil {
 			return x, err
 		}
-		var ahead *protocol.Shares
-		ahead, x.next = c.shareAhead(*next, survivors.Next, run)
+		ahead, wrong := c.share(*next, survivors.Next, run)
+		if x.next = protocol.StagePrepared; wrong != nil { // the client is without the next round, and the present one is not held up
+			ahead, x.next = nil, protocol.Stages
+		}
 		x.message = c.unmasks.of(dressed{of: out, next: ahead}, func() *protocol.Unmask {
 			with := *out // what the sum answers stays as it is
 			with.Next = ahead

@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,9 +126,15 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 	case *protocol.Shares:
 		return a.checkShared(from, m, run)
 	case *protocol.MaskedInput:
-		return a.checkProof(from, m)
+		if a.verified == nil {
+			return nil // keep refuses a proof
+		}
+		return a.verified.shape.Verify(proofContext(a.inputContext(), from), m.Proof)
 	case *protocol.Consistency:
-		return a.checkConfirmed(from, m)
+		if signed := signedSurvivors(a.contexts[ofInputs].Binding, from, a.u1); len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signed, m.Signature) {
+			return ErrSignature
+		}
+		return nil
 	case *protocol.Unmask:
 		return a.checkRevealed(ofInputs, a.roster.find(from), m.Shares)
 	default:

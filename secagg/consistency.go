@@ -108,14 +108,6 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 	return nil
 }
 
-// checkConfirmed verifies a client's signature over the survivors.
-func (a *Aggregator) checkConfirmed(from protocol.ClientID, m *protocol.Consistency) error {
-	if len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signedSurvivors(a.contexts[ofInputs].Binding, from, a.u1), m.Signature) {
-		return ErrSignature
-	}
-	return nil
-}
-
 // closeConsistency puts the signatures in the order of clients. It returns an error if they are too few for any client to unmask.
 func (a *Aggregator) closeConsistency() error {
 	slices.SortFunc(a.signed, func(x, y protocol.Signed) int { return cmp.Compare(x.Client, y.Client) })

@@ -107,9 +107,11 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 		h, err = parseHoldings(plain, n)
 	}
 	switch {
-	case c.Confirms() && (err != nil || !h[ofInputs].matches(s.Committed)):
-		p.faulty = true
-		return nil
+	case c.Confirms():
+		dealt := h[ofInputs].commitments()
+		if p.faulty = err != nil || dealt.Seed != s.Committed.Seed || dealt.Key != s.Committed.Key; p.faulty {
+			return nil
+		}
 	case err != nil:
 		return c.fault(protocol.ClientParty(dealer.Client), protocol.StageShare, ErrShare)
 	}
@@ -177,7 +179,11 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 
 // masked adds all masks to the vector of a release and packs it.
 func masked(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) ([]byte, error) {
-	err := withTerms(r, ctx, masks, func(terms []mask.Term) error { return addMasks(v, terms, run) })
+	err := withTerms(r, ctx, masks, func(terms []mask.Term) error {
+		errs := make([]error, (v.Len()+chunk-1)/chunk)
+		run.Each(len(errs), func(i int) { errs[i] = mask.AddRange(v, terms, i*chunk, min((i+1)*chunk, v.Len())) })
+		return cmp.Or(errs...)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -150,14 +150,6 @@ func (a *Aggregator) inputContext() mask.Context {
 	return a.contexts[ofInputs]
 }
 
-// checkProof says what is wrong with the proof about a client's input.
-func (a *Aggregator) checkProof(from protocol.ClientID, m *protocol.MaskedInput) error {
-	if a.verified == nil {
-		return nil // keep refuses a proof
-	}
-	return a.verified.shape.Verify(proofContext(a.inputContext(), from), m.Proof)
-}
-
 // keep takes a proof that was verified, and its blindings. With an error nothing was taken.
 func (x *verified) keep(m *protocol.MaskedInput) error {
 	if x == nil && len(m.Proof) == 0 && len(m.Blindings) == 0 {

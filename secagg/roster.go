@@ -198,15 +198,6 @@ func withTerms(r protocol.Release, ctx mask.Context, masks []masking, add func([
 // mask anew, few enough to keep the cores of a machine busy.
 const chunk = 1 << 16
 
-// addMasks adds the terms to the vector on all workers.
-func addMasks(v *mask.Vector, terms []mask.Term, run protocol.Runner) error {
-	errs := make([]error, (v.Len()+chunk-1)/chunk)
-	run.Each(len(errs), func(i int) {
-		errs[i] = mask.AddRange(v, terms, i*chunk, min((i+1)*chunk, v.Len()))
-	})
-	return cmp.Or(errs...)
-}
-
 // Stage 0, advertise keys (Bonawitz et al., round 0; with signatures, its active variant).
 
 // Advertise draws the secrets of the round and publishes the client's two keys, signed in active mode.

@@ -163,12 +163,6 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 	return ed25519.Verify(c.roster.params.Identities[dealer], c.signed(s.Ciphertext, s.Committed), s.Committed.Signature)
 }
 
-// matches says whether shares match the dealer's commitments.
-func (h *encryptedShares) matches(m *protocol.Commitments) bool {
-	want := h.commitments()
-	return m.Seed == want.Seed && m.Key == want.Key
-}
-
 // deriveKey derives 32 bytes from a secret by HKDF with SHA-256, without salt. info binds them to what they are for.
 func deriveKey(secret [32]byte, info []byte) [32]byte {
 	key, _ := hkdf.Key(sha256.New, secret[:], nil, string(info), sha256.Size) // so many bytes there always are

@@ -273,14 +273,6 @@ func (l layer) key(k *protocol.Keys) protocol.Key {
 	return k.Mask
 }
 
-// seedHash returns the hash of the layer's seed from the hashes that a client published.
-func (l layer) seedHash(m *protocol.Shares) protocol.Hash {
-	if l == ofChanges {
-		return *m.ChangeHash
-	}
-	return m.SeedHash
-}
-
 // Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking of the second
 // sum. The answers to unmask carried what noise changes by, masked as the inputs were. The clients
 // that answered are U2; the others of U1 keep the noise that is in their inputs.

@@ -255,8 +255,9 @@ func (a *Aggregator) shared(place int, m *protocol.Shares) error {
 	if err := a.dealt.put(place, pieces); err != nil {
 		return err
 	}
-	for l := range layersOf(a.setup) {
-		a.hashes[l][place] = l.seedHash(m)
+	a.hashes[ofInputs][place] = m.SeedHash
+	if a.setup.Replaces {
+		a.hashes[ofChanges][place] = *m.ChangeHash
 	}
 	a.arrived.Set(place)
 	return nil

@@ -14,7 +14,10 @@ func (f *federation) send(e protocol.Envelope) error {
 	if err := f.observe(e); err != nil {
 		return err
 	}
-	size, riders := f.sizeOf(e.Message)
+	if f.sized.of != e.Message { // a message for all clients is counted once
+		f.sized = sized{e.Message, protocol.Size(e.Message), protocol.PiggybackSize(e.Message)}
+	}
+	size, riders := f.sized.size, f.sized.riders
 	delay := f.cfg.Network.Latency
 	switch {
 	case e.From.Role == protocol.Client:
@@ -57,14 +60,6 @@ func (f *federation) send(e protocol.Envelope) error {
 type sized struct {
 	of           protocol.Message
 	size, riders int
-}
-
-// sizeOf returns the bytes of a message. A message for all clients is counted once.
-func (f *federation) sizeOf(m protocol.Message) (size, riders int) {
-	if f.sized.of != m {
-		f.sized = sized{m, protocol.Size(m), protocol.PiggybackSize(m)}
-	}
-	return f.sized.size, f.sized.riders
 }
 
 // count counts the bytes of a message, and counts its riders under their own kinds.

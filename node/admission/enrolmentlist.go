@@ -358,8 +358,6 @@ func (r *Revocations) serial() uint64 {
 	return r.Serial
 }
 
-func (r *Revocations) bars(k PublicKey) bool { return newBarred(r, nil).identities[k] }
-
 // maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
 func (f *Federation) maxRevocations() int { return 1000 + 4*f.Places() }
 

@@ -134,7 +134,7 @@ func (m *Membership) Check(l *List) error {
 
 func (m *Membership) pinned(l *List, p Place, pin PublicKey) error {
 	k, ok := l.Holder(p)
-	if !ok || pin.IsZero() || k == pin || l.Revocations.bars(pin) {
+	if !ok || pin.IsZero() || k == pin || newBarred(l.Revocations, nil).identities[pin] {
 		return nil
 	}
 	return fmt.Errorf("%w: the %s is %s, and should be %s", ErrPinned, p, k, pin)
@@ -154,8 +154,6 @@ type line struct {
 	mu      sync.Mutex
 	waiting []*redemption
 }
-
-func (l *line) join(x *redemption) { locked.Do(&l.mu, func() { l.waiting = append(l.waiting, x) }) }
 
 func (l *line) all() []*redemption {
 	l.mu.Lock()
@@ -177,7 +175,7 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	}
 	own := *e
 	mine := &redemption{enrolment: &own, at: now}
-	r.line.join(mine)
+	locked.Do(&r.line.mu, func() { r.line.waiting = append(r.line.waiting, mine) })
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	if !mine.done { // by who held writing before, since it was in the line

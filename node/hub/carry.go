@@ -51,7 +51,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
 			c.queue.End() // by which the server knows that what it said last has arrived, behind the receipt
 			<-wrote
-			c.finish()
+			c.once.Do(func() { close(c.closed) }) // a reset would overtake the end
 			return peer.ErrEnd
 		} else if err != nil {
 			return peer.IgnoreEOF(err)
@@ -129,7 +129,12 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 		if !there {
 			continue
 		}
-		if err := c.add(e.Message.Kind(), pieces); err != nil {
+		// A new plan, and the end, make useless what waits for a client: it is of earlier rounds. A relay has messages of many.
+		add, kind := c.queue.Add, e.Message.Kind()
+		if c.place.Role == protocol.Client && (kind == protocol.KindAnnounce || kind == protocol.KindFinal) {
+			add = c.queue.Replace
+		}
+		if err := add(c.rest(kind, pieces)...); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}
@@ -163,16 +168,6 @@ func (a *Aggregator) sendLater(c *conn, e protocol.Envelope, post *frameCache) {
 		}
 		return pieces, nil
 	})
-}
-
-// add queues a message. A new plan, and the end, make useless what waits for a client: it is of earlier rounds.
-// A relay has messages of many clients. The caller holds the aggregator's mu.
-func (c *conn) add(kind protocol.Kind, pieces [][]byte) error {
-	pieces = c.rest(kind, pieces)
-	if c.place.Role == protocol.Client && (kind == protocol.KindAnnounce || kind == protocol.KindFinal) {
-		return c.queue.Replace(pieces...)
-	}
-	return c.queue.Add(pieces...)
 }
 
 // rest returns the frames of a message that a peer lacks. They are all frames, except of the first broadcast after

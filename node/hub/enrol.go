@@ -117,7 +117,11 @@ func refusal(err error) bool {
 func (a *Aggregator) relist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.announceList()
+	for _, c := range a.conns { // a relay that waits for a session is told; relays in a session register again
+		if c.place.Role == protocol.Relay {
+			peer.Wake(c.presence)
+		}
+	}
 	s := a.session
 	if s == nil || s.final != nil || s.list == a.cfg.Registry.List().Hash() {
 		return

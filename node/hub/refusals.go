@@ -193,14 +193,6 @@ func (a *Aggregator) declinedIn(s *hubSession) session.Declined {
 	return out
 }
 
-// stands returns the reason if the session cannot continue. The caller holds mu.
-func (a *Aggregator) stands(s *hubSession) error {
-	if s == nil || s.final != nil {
-		return nil
-	}
-	return a.declinedIn(s).Impossible(s.terms.Cohort)
-}
-
 // endFile is the file in the aggregator's state with the end of its last session. A client that was
 // away then finds the final model. It does so even if the server's process has ended and the
 // aggregator was started again. The server has signed everything in the file.
@@ -427,8 +419,10 @@ func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []
 // clients decline it. nil: all is well.
 func (a *Aggregator) Check() error {
 	a.mu.Lock()
-	s := a.session
-	declined := a.stands(s)
+	s, declined := a.session, error(nil)
+	if s != nil && s.final == nil {
+		declined = a.declinedIn(s).Impossible(s.terms.Cohort)
+	}
 	a.mu.Unlock()
 	err := errors.Join(a.cfg.Registry.Check(), a.heads.Check(), declined)
 	if s == nil {

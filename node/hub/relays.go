@@ -139,16 +139,6 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 	}
 }
 
-// announceList tells relays that wait for a session who is enrolled by now. Relays in a session
-// register again. The caller holds mu.
-func (a *Aggregator) announceList() {
-	for _, c := range a.conns {
-		if c.place.Role == protocol.Relay {
-			peer.Wake(c.presence)
-		}
-	}
-}
-
 // awaitRelays returns when the relays that wait for a session know of so many parties, since clients that have enrolled
 // dial them at once, or after relayPatience.
 func (a *Aggregator) awaitRelays(enrolled int) {
@@ -373,10 +363,6 @@ func (l *link) closeWith(why network.StreamErrorCode) {
 		}
 	})
 }
-
-// finish closes a link whose stream has ended properly on both sides; a reset would overtake
-// that end.
-func (l *link) finish() { l.once.Do(func() { close(l.closed) }) }
 
 // streamLimiter bounds how often a peer opens a stream: enrolling has signatures verified, and
 // registering may be answered with the whole list. It has at most one entry for each enrolled or

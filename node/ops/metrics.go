@@ -355,16 +355,6 @@ func (r *Round) ends(now time.Time, outcome string) {
 	r.Seconds, r.Outcome = now.Sub(r.Began).Seconds(), outcome
 }
 
-// complain books a complaint. The caller holds mu.
-func (s *Status) complain(e protocol.Event) {
-	if c := s.complaints(e.By, e.Round); c != nil {
-		c.By++
-	}
-	if c := s.complaints(e.Party, e.Round); c != nil {
-		c.Against++
-	}
-}
-
 func (s *Status) round(round uint64) *Round {
 	for i := range slices.Backward(s.Rounds) { // a round that begins anew is there twice
 		if s.Rounds[i].Round == round {

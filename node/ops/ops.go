@@ -190,7 +190,12 @@ func (m *Monitor) Event(e protocol.Event) {
 	m.status.Round = max(m.status.Round, e.Round)
 	m.status.Last = last
 	if e.Kind == protocol.ClientAccused {
-		m.status.complain(e)
+		if c := m.status.complaints(e.By, e.Round); c != nil {
+			c.By++
+		}
+		if c := m.status.complaints(e.Party, e.Round); c != nil {
+			c.Against++
+		}
 	}
 	if m.status.Role == protocol.Aggregator.String() {
 		m.status.remember(e, last.At)

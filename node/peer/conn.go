@@ -270,7 +270,7 @@ func (l *Conn) reason(err error) string {
 			"each copy counts only the ε that it spent itself"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return ": this process has too few file descriptors; raise ulimit -n (LimitNOFILE= in a unit)"
-	case wrongClock(err):
+	case err != nil && strings.Contains(err.Error(), "certificate has expired or is not yet valid"): // libp2p hands on the text alone
 		return ": the clock of this machine or of the aggregator is wrong by an hour or more, which QUIC does not bear. Set both clocks by NTP, or dial the aggregator over TCP"
 	case errors.Is(err, swarm.ErrNoGoodAddresses):
 		return ": the name in its address leads nowhere: this machine's DNS does not know it, or the address is wrong (--aggregator gives another)"
@@ -297,11 +297,6 @@ const mostOthers = 8
 // otherVersion reports whether a peer speaks other protocols. libp2p hands on the text alone.
 func otherVersion(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "protocols not supported")
-}
-
-// wrongClock reports whether a certificate of QUIC is not valid by this machine's clock. libp2p hands on the text alone.
-func wrongClock(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "certificate has expired or is not yet valid")
 }
 
 // unknown says what to do if the aggregator does not know the peer's key.

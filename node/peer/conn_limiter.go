@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"errors"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/connmgr"
@@ -163,20 +165,10 @@ func (d *connLimiter) makeRoom(p *pendingConn) error {
 	if s != nil && s.all >= d.room.address && !p.from.Addr().IsLoopback() {
 		s.putOut() // or libp2p turns it away
 	}
-	if d.streams >= d.room.streams {
-		d.heaviest().putOut()
+	if d.streams >= d.room.streams { // at most as many sources as connections, some thousands
+		slices.MaxFunc(slices.Collect(maps.Values(d.sources)), func(a, b *source) int { return a.streams.Len() - b.streams.Len() }).putOut()
 	}
 	return nil
-}
-
-// heaviest is the source with the most unauthenticated TCP connections. There are at most as many sources as connections, some thousands.
-func (d *connLimiter) heaviest() (most *source) {
-	for _, s := range d.sources {
-		if most == nil || s.streams.Len() > most.streams.Len() {
-			most = s
-		}
-	}
-	return most
 }
 
 // putOut closes the oldest unauthenticated TCP connection of a source, if there is one.

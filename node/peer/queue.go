@@ -106,8 +106,6 @@ func Wake(more chan<- struct{}) {
 	}
 }
 
-func (q *Queue) ended() bool { return locked.Get(&q.mu, func() bool { return q.last }) }
-
 func (q *Queue) next() *piece {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,7 +153,7 @@ func (q *Queue) Write(s network.Stream, done <-chan struct{}) error {
 		if err := q.flush(s); err != nil {
 			return err
 		}
-		if q.ended() {
+		if locked.Get(&q.mu, func() bool { return q.last }) {
 			return EndWriting(s)
 		}
 		select {
@@ -203,7 +201,7 @@ func (q *Queue) flush(s network.Stream) error {
 		q.unread(p)
 		return err
 	}
-	long := q.Moves != nil && q.length()+len(p.bytes) >= q.Long
+	long := q.Moves != nil && locked.Get(&q.mu, func() int { return q.bytes })+len(p.bytes) >= q.Long
 	began, written := time.Now(), 0
 	if long {
 		q.Moves(true, time.Time{})
@@ -232,9 +230,6 @@ func lastArrival(now time.Time, written int, took time.Duration) time.Time {
 	}
 	return now.Add(min(Patience, time.Duration(float64(took)*window/float64(written-window))))
 }
-
-// length is the number of bytes that wait.
-func (q *Queue) length() int { return locked.Get(&q.mu, func() int { return q.bytes }) }
 
 // QueueSize is the number of bytes that may wait for a slow peer, besides one message of any size.
 const QueueSize = 64 << 20

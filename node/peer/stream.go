@@ -307,9 +307,13 @@ func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits n
 	if err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
+	// By default a peer has 10 s to confirm that it is there, and a window grows to 16 MiB, behind which that
+	// waits: a line that is full is taken for a dead one.
+	slow := *yamux.DefaultTransport.Config()
+	slow.ConnectionWriteTimeout, slow.MaxStreamWindowSize = Patience, window
 	h, err := libp2p.New(append([]libp2p.Option{
 		libp2p.Identity(key), libp2p.ConnectionGater(gate), libp2p.ResourceManager(limits),
-		libp2p.Muxer(yamux.ID, slowMuxer()),
+		libp2p.Muxer(yamux.ID, (*yamux.Transport)(&slow)),
 		// Nothing is asked of strangers, and nothing offered to them.
 		libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.Ping(false), libp2p.UserAgent("fedsim"), libp2p.DisableIdentifyAddressDiscovery(),
 	}, more...)...)
@@ -317,13 +321,4 @@ func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits n
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	return h, nil
-}
-
-// slowMuxer multiplexes streams over slow lines. By default a peer has 10 s to confirm that it is there, and a
-// window grows to 16 MiB, behind which that waits: a line that is full is taken for a dead one.
-func slowMuxer() *yamux.Transport {
-	c := *yamux.DefaultTransport.Config()
-	c.ConnectionWriteTimeout = Patience
-	c.MaxStreamWindowSize = window
-	return (*yamux.Transport)(&c)
 }

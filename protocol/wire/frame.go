@@ -132,7 +132,10 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 	of := kind // a return with an error sets kind
 	defer func() {
 		if err != nil {
-			r.stopped(of, buf.Bytes())
+			part := buf.Bytes()[:buf.Len()/protocol.FramePayload*protocol.FramePayload]
+			if r.keeps && broadcast(of) && len(part) > len(r.begun.part) {
+				r.begun = Begun{kind: of, part: part}
+			}
 		}
 	}()
 	for {
@@ -142,7 +145,9 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 			return 0, nil, within(err)
 		}
 		if left -= n; left == 0 {
-			r.came(kind, buf.Bytes())
+			if r.keeps && broadcast(kind) {
+				r.begun = Begun{start: Start{kind, buf.Len(), sha256.Sum256(buf.Bytes())}}
+			}
 			return kind, buf.Bytes(), nil
 		}
 		var next byte
@@ -210,21 +215,6 @@ func (r *Reader) Keep(b Begun) { r.keeps, r.begun = true, b }
 
 // Begun returns the beginning of the latest broadcast. The reader must not be used any more.
 func (r *Reader) Begun() Begun { return r.begun }
-
-// stopped keeps the whole frames of a message that had come when the stream broke.
-func (r *Reader) stopped(kind protocol.Kind, part []byte) {
-	part = part[:len(part)/protocol.FramePayload*protocol.FramePayload]
-	if r.keeps && broadcast(kind) && len(part) > len(r.begun.part) {
-		r.begun = Begun{kind: kind, part: part}
-	}
-}
-
-// came notes that a message has come whole.
-func (r *Reader) came(kind protocol.Kind, b []byte) {
-	if r.keeps && broadcast(kind) {
-		r.begun = Begun{start: Start{kind, len(b), sha256.Sum256(b)}}
-	}
-}
 
 // Rest returns the frames that take a message to its end for a receiver that has its first frames: none if it has
 // all of them. pieces are the frames of the whole message. It is false if the message begins otherwise.

@@ -226,7 +226,7 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 		plan += releaseSize + len(r.Name)
 		coordinates += r.Len
 	}
-	bitmap, removals := bitmapSize(n), p.RemovalSize(n)
+	bitmap, removals := n/8+min(1, n%8), p.RemovalSize(n)
 	advertise, roster, shares := slack, slack+memberSize*n, slack+sealedSize*s.Neighbours
 	delivery := bitmap + shares
 	masked := slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + s.Proof + advertise
@@ -269,6 +269,3 @@ func (l Limits) Between(from, to protocol.Role) Limits {
 	}
 	return l
 }
-
-// bitmapSize is the bytes of a bitmap of n.
-func bitmapSize(n int) int { return n/8 + min(1, n%8) }

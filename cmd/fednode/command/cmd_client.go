@@ -127,11 +127,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 		})
 	}
 	all.Wait()
-	return outcome(errs)
-}
-
-// outcome joins the outcomes of several clients. If some failed, it leaves out the stopped clients.
-func outcome(errs []error) error {
+	// If some clients failed, the stopped ones are left out.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.Canceled) })
 	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
 }
