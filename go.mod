@@ -3,7 +3,6 @@ module github.com/fedsim/fedsim
 go 1.26.0
 
 require (
-	aead.dev/minisign v0.3.0
 	filippo.io/edwards25519 v1.2.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/goccy/go-yaml v1.19.2

@@ -9,7 +9,6 @@ require (
 )
 
 require (
-	aead.dev/minisign v0.3.0 // indirect
 	cel.dev/expr v0.25.2 // indirect
 	cloud.google.com/go v0.123.0 // indirect
 	cloud.google.com/go/auth v0.23.2 // indirect

@@ -41,9 +41,6 @@ type Program struct {
 	// Version returns the version of the program's source. It is called only to print the version:
 	// it may have to read the program's file.
 	Version func() string
-	// Check checks that a file belongs to a release, by the list of digests sums, its signature and a key. It returns a
-	// sentence about the file.
-	Check func(file, sums, key string) (string, error)
 	// First is the text that the program prints when it is called without arguments: the steps to begin with.
 	First string
 	// Examples holds the examples that the help of commands ends with: a line of shell each.

@@ -29,6 +29,8 @@ type tree struct {
 type doCmd struct {
 	Format string `enum:"table,json" default:"table" help:"How."`
 	Mood   string `choices:"glad sad" placeholder:"MOOD" help:"In which mood."`
+	OfRun  string `name:"run" help:"A run."`
+	Set    string `help:"A key."`
 	Dry    bool   `help:"Do nothing."`
 }
 
@@ -54,6 +56,7 @@ func call(ctx context.Context, err error, args ...string) (code int, stdout, std
 	var out, errs bytes.Buffer
 	p := cli.Program{
 		Name: "tool", Description: "Does things.", Version: func() string { return "v1.2.3" },
+		Values:    func() map[string][]string { return map[string][]string{"set": {"seed=", "rank="}} },
 		Interrupt: func(err error) error { return fmt.Errorf("stopped (%w)", err) },
 		Bind:      func() (any, error) { return &world{&out, err}, nil },
 	}

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,9 +16,10 @@ import (
 // PagesCmd is the commands that tell of the command line itself.
 type PagesCmd struct {
 	Help       helpCmd       `cmd:"" help:"Say what there is, or how one command is called."`
-	About      versionCmd    `cmd:"" name:"version" help:"Print the version, as --version does; or check that files belong to a signed release."`
+	About      versionCmd    `cmd:"" name:"version" help:"Print the version, as --version does."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell: source it, or put it where the shell looks."`
 	Man        manCmd        `cmd:"" help:"Print the manual page, for man."`
+	Complete   completeCmd   `cmd:"" hidden:"" help:"Print what a shell may put in place of the last word, a line each."`
 }
 
 type helpCmd struct {
@@ -41,55 +40,111 @@ type VersionFlag bool
 
 // BeforeReset prints the version and ends the command.
 func (VersionFlag) BeforeReset(app *kong.Kong, p Program) error {
-	if _, err := fmt.Fprintln(app.Stdout, p.Name+" "+p.Version()); err != nil {
+	if err := (versionCmd{}).Run(app, p); err != nil {
 		return err
 	}
 	app.Exit(0)
 	return nil
 }
 
-type versionCmd struct {
-	Check []string `placeholder:"FILE" sep:"none" help:"An archive, a package or a command: check that its digest is in the signed list of a release. Nothing is fetched. May be repeated."`
-	Sums  string   `placeholder:"FILE" help:"The list, with its signature in FILE.minisig beside it. Default: SHA256SUMS in the folder of the file."`
-	Key   string   `placeholder:"KEY" help:"Public key of the releases, in the form of minisign. Default: the key in this build."`
-}
+type versionCmd struct{}
 
-// Run prints the version, or what the signed list says about files.
-func (c versionCmd) Run(app *kong.Kong, p Program) error {
-	if len(c.Check) == 0 {
-		if c.Sums != "" || c.Key != "" {
-			return Misusef("--sums and --key are about a file; name it with --check FILE")
-		}
-		_, err := fmt.Fprintln(app.Stdout, p.Name+" "+p.Version())
-		return err
-	}
-	if p.Check == nil {
-		return Misusef("%s has no signed releases", p.Name)
-	}
-	for _, file := range c.Check {
-		said, err := p.Check(file, cmp.Or(c.Sums, filepath.Join(filepath.Dir(file), "SHA256SUMS")), c.Key)
-		if err != nil {
-			return err
-		}
-		if _, err = fmt.Fprintln(app.Stdout, said); err != nil {
-			return err
-		}
-	}
-	return nil
+// Run prints the version.
+func (versionCmd) Run(app *kong.Kong, p Program) error {
+	_, err := fmt.Fprintln(app.Stdout, p.Name+" "+p.Version())
+	return err
 }
 
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Run prints the script.
-func (c *completionCmd) Run(app *kong.Kong, p Program) error {
-	var values map[string][]string
-	if p.Values != nil {
-		values = p.Values()
-	}
-	_, err := io.WriteString(app.Stdout, completion(app.Model, c.Shell, values))
+// Run prints the script, which asks the command itself.
+func (c *completionCmd) Run(app *kong.Kong) error {
+	_, err := io.WriteString(app.Stdout, strings.ReplaceAll(scripts[c.Shell], "NAME", app.Model.Name))
 	return err
+}
+
+// scripts holds the scripts of shells for a command NAME. Where nothing fits, shells complete files.
+var scripts = map[string]string{"bash": bash, "fish": fish, "zsh": "#compdef NAME\nautoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash}
+
+const (
+	fish = "complete -c NAME -a '(NAME complete -- (commandline -opc)[2..-1] (commandline -ct))'\n"
+	bash = `_NAME() {
+  local cur=${COMP_WORDS[COMP_CWORD]}
+  COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${cur#=}"))
+  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+}
+complete -o default -F _NAME NAME
+`
+)
+
+type completeCmd struct {
+	Words []string `arg:"" optional:"" help:"The words of the line so far."`
+}
+
+// Run prints the words.
+func (c *completeCmd) Run(app *kong.Kong, p Program) error {
+	var known map[string][]string
+	if p.Values != nil {
+		known = p.Values()
+	}
+	for _, word := range completed(app.Model.Node, c.Words, known) {
+		if _, err := fmt.Fprintln(app.Stdout, word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runsFolder is where a shell looks for finished runs.
+const runsFolder = "runs"
+
+// completed returns what may stand in place of the last word: commands, flags, values that are one of a list or that
+// known holds by the name of their flag, and finished runs after --run. Nothing stands for files.
+func completed(at *kong.Node, words []string, known map[string][]string) (list []string) {
+	if len(words) == 0 {
+		return nil
+	}
+	before, word := words[:len(words)-1], words[len(words)-1]
+	if word == "=" { // bash takes --format=json apart into three words
+		word = ""
+	}
+	before = slices.DeleteFunc(slices.Clone(before), func(w string) bool { return w == "=" })
+	stays := "" // of the word, as fish has it: --format=js
+	if name, _, is := strings.Cut(word, "="); is && strings.HasPrefix(name, "--") {
+		before, stays = append(before, name), name+"="
+	}
+	for _, w := range before {
+		if i := slices.IndexFunc(at.Children, func(n *kong.Node) bool { return n.Name == w }); i >= 0 {
+			at = at.Children[i]
+		}
+	}
+	all := flags(at)
+	for _, f := range all {
+		switch {
+		case len(before) == 0 || before[len(before)-1] != "--"+f.Name || f.IsBool():
+			continue
+		case f.Name == "run":
+			found, _ := filepath.Glob(filepath.Join(runsFolder, "*", "summary.json")) // the pattern is right
+			list = lists.Map(found, filepath.Dir)
+		default:
+			list = valuesOf(f, known)
+		}
+		return lists.Map(list, func(value string) string { return stays + value })
+	}
+	switch {
+	case strings.HasPrefix(word, "-"):
+		return append(lists.Map(all, func(f *kong.Flag) string { return "--" + f.Name }), "--help")
+	case len(at.Positional) == 1:
+		return choices(at.Positional[0])
+	}
+	for _, child := range at.Children {
+		if !child.Hidden {
+			list = append(list, child.Name)
+		}
+	}
+	return list
 }
 
 type manCmd struct{}
@@ -152,19 +207,6 @@ func roff(s string) string {
 	return s
 }
 
-// completion returns a script for a shell: bash, zsh or fish. The script completes commands, flags, values that are one of
-// a list or that values holds by the name of their flag, finished runs after --run, and else files.
-func completion(app *kong.Application, shell string, values map[string][]string) string {
-	switch shell {
-	case "fish":
-		return fish(app, values)
-	case "zsh":
-		return fmt.Sprintf("#compdef %s\nautoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n", app.Name) + bash(app, values)
-	default:
-		return bash(app, values)
-	}
-}
-
 // choices returns the possible values, from the tag enum, which kong checks, or from the tag
 // choices, which kong does not check; nil if there is no list.
 func choices(v *kong.Value) []string {
@@ -174,122 +216,10 @@ func choices(v *kong.Value) []string {
 	return strings.Fields(v.Tag.Get("choices"))
 }
 
-// runsFolder is where a shell looks for finished runs.
-const runsFolder = "runs"
-
 // valuesOf lists the values of a flag: its own list, or what is known by its name.
 func valuesOf(f *kong.Flag, known map[string][]string) []string {
 	if own := choices(f.Value); len(own) > 0 {
 		return own
 	}
 	return known[f.Name]
-}
-
-// words returns the words that may follow each command: commands or values of its argument.
-func words(app *kong.Application) map[string][]string {
-	after := make(map[string][]string)
-	for _, c := range app.Leaves(true) {
-		path := strings.Fields(c.FullPath())
-		for i := 1; i < len(path); i++ {
-			before := strings.Join(path[:i], " ")
-			if !slices.Contains(after[before], path[i]) {
-				after[before] = append(after[before], path[i])
-			}
-		}
-		if len(c.Positional) == 1 {
-			after[c.FullPath()] = choices(c.Positional[0])
-		}
-	}
-	return after
-}
-
-// bash finds the command that the words before the cursor name, and offers what may stand there.
-func bash(app *kong.Application, known map[string][]string) string {
-	after := words(app)
-	values := make(map[string][]string) // of "fedsim run --format"
-	names := map[string][]string{app.Name: {"--help"}}
-	for _, f := range app.Flags {
-		if f.Name != "help" && !f.Hidden {
-			names[app.Name] = append(names[app.Name], "--"+f.Name)
-		}
-	}
-	for _, c := range app.Leaves(true) {
-		for _, f := range flags(c) {
-			names[c.FullPath()] = append(names[c.FullPath()], "--"+f.Name)
-			values[c.FullPath()+" --"+f.Name] = valuesOf(f, known)
-		}
-		names[c.FullPath()] = append(names[c.FullPath()], "--help")
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "_%[1]s() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at=%[1]s words= i\n", app.Name)
-	// Bash takes --format=json apart into three words.
-	b.WriteString("  [[ $cur == = ]] && cur=\n  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n")
-	b.WriteString("  for ((i = 1; i < COMP_CWORD; i++)); do\n    case \"$at ${COMP_WORDS[i]}\" in\n")
-	both := slices.Concat(slices.Collect(maps.Keys(after)), slices.Collect(maps.Keys(names)))
-	slices.Sort(both)
-	for _, path := range slices.Compact(both) {
-		if path != app.Name {
-			fmt.Fprintf(&b, "      %[1]q) at=%[1]q ;;\n", path)
-		}
-	}
-	b.WriteString("    esac\n  done\n")
-	b.WriteString("  case \"$at $prev\" in\n" + cases(values) + "    *\" --run\") words=$(ls -d " + runsFolder + "/*/ 2>/dev/null) ;;\n  *)\n")
-	b.WriteString("  if [[ $cur == -* ]]; then\n  case \"$at\" in\n" + cases(names) + "  esac\n")
-	b.WriteString("  else\n  case \"$at\" in\n" + cases(after) + "  esac\n  fi ;;\n  esac\n")
-	fmt.Fprintf(&b, "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
-	return b.String()
-}
-
-// cases returns the cases of a case statement that sets words.
-func cases(words map[string][]string) string {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(words)) {
-		if len(words[key]) > 0 {
-			fmt.Fprintf(&b, "    %q) words=%q ;;\n", key, strings.Join(words[key], " "))
-		}
-	}
-	return b.String()
-}
-
-func fish(app *kong.Application, known map[string][]string) string {
-	var b strings.Builder
-	line := func(when, rest, help string) {
-		fmt.Fprintf(&b, "complete -c %s -n %s %s -d %s\n", app.Name, quote(when), rest, quote(help))
-	}
-	seen := func(path []string) string {
-		return strings.Join(lists.Map(path, func(word string) string { return "__fish_seen_subcommand_from " + word }), "; and ")
-	}
-	after := words(app)
-	for _, group := range app.Children {
-		if !group.Hidden {
-			line("__fish_use_subcommand", "-a "+group.Name, group.Help)
-		}
-	}
-	for _, c := range app.Leaves(true) {
-		path := strings.Fields(c.FullPath())[1:]
-		if last := len(path) - 1; last > 0 {
-			line(seen(path[:last])+"; and not __fish_seen_subcommand_from "+path[last], "-a "+path[last], c.Help)
-		}
-		for _, f := range flags(c) {
-			rest := "-l " + f.Name
-			switch list := valuesOf(f, known); {
-			case f.Name == "run":
-				rest += " -x -a '(ls -d " + runsFolder + "/*/ 2>/dev/null)'"
-			case len(list) > 0:
-				rest += " -x -a " + quote(strings.Join(list, " "))
-			case !f.IsBool():
-				rest += " -r"
-			}
-			line(seen(path), rest, f.Help)
-		}
-		if list := after[c.FullPath()]; len(list) > 0 {
-			line(seen(path), "-f -a "+quote(strings.Join(list, " ")), c.Positional[0].Help)
-		}
-	}
-	return b.String()
-}
-
-// quote keeps fish from reading anything into a text.
-func quote(s string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }

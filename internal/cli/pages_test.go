@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,75 +18,81 @@ func page(t *testing.T, args ...string) string {
 	return out
 }
 
-// completed returns the words that bash offers at the end of a line. It cuts the line into words as
-// bash does: also before and after a "=".
-func completed(t *testing.T, script string, words ...string) string {
-	t.Helper()
-	cmd := exec.Command("bash", append([]string{"-c", script + `
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_tool
-echo "${COMPREPLY[*]}"`, "bash"}, words...)...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", words, err, out)
+func TestCompletes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, run := range []string{"runs/one", "runs/half/deeper"} {
+		if err := os.MkdirAll(run, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return strings.TrimSpace(string(out))
-}
-
-func TestBashCompletes(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip(err)
+	if err := os.WriteFile("runs/one/summary.json", nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	script := page(t, "completion", "bash")
 	for _, c := range []struct{ line, want string }{
-		{"tool |", "do group help version completion man"},
-		{"tool g", "group"},
-		{"tool secret --", "--help --version"},
-		{"tool group |", "show"},
-		{"tool group show |", ""}, // files
-		{"tool --", "--help --version"},
-		{"tool do -", "--format --mood --dry --version --help"},
-		{"tool do --m", "--mood"},
-		{"tool do --dry --fo", "--format"},
-		{"tool do --format |", "table json"},
-		{"tool do --format = j", "json"},
-		{"tool do --format =", "table json"},
-		{"tool do --mood s", "sad"},
-		{"tool do --dry |", ""},
-		{"tool completion |", "bash zsh fish"},
-		{"tool group show --", "--version --help"},
+		{"|", "do group help version completion man"},
+		{"g", "do group help version completion man"}, // the shell chooses
+		{"secret --", "--version --help"},
+		{"group |", "show"},
+		{"group show |", ""}, // files
+		{"--", "--version --help"},
+		{"do -", "--format --mood --run --set --dry --version --help"},
+		{"do --format |", "table json"},
+		{"do --format = j", "table json"},
+		{"do --format =", "table json"},
+		{"do --format=j", "--format=table --format=json"},
+		{"do --mood s", "glad sad"},
+		{"do --run |", "runs/one"},
+		{"do --set |", "seed= rank="},
+		{"do --dry |", ""},
+		{"completion |", "bash zsh fish"},
+		{"group show --", "--version --help"},
 	} {
 		words := strings.Fields(c.line)
 		if last := len(words) - 1; words[last] == "|" {
 			words[last] = ""
 		}
-		if got := completed(t, script, words...); got != c.want {
+		got := page(t, append([]string{"complete", "--"}, words...)...)
+		if got = strings.Join(strings.Fields(got), " "); got != c.want {
 			t.Errorf("%s offers %q, want %q", c.line, got, c.want)
 		}
 	}
 }
 
-// zsh runs the script of bash. The lines of fish are read off its manual: a condition, what
-// is offered, and the help as one word.
+// Bash passes on the words up to the cursor, as it takes them apart, and offers those of the answer that fit.
+func TestBashCompletes(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		words        []string
+		asked, offer string
+	}{
+		{[]string{"tool", "d"}, "complete -- d", "do"},
+		{[]string{"tool", "do", "--format", "=", "j"}, "complete -- do --format = j", "json"},
+		{[]string{"tool", "do", "--format", "="}, "complete -- do --format =", "do group table json"},
+		{[]string{"tool", ""}, "complete -- ", "do group table json"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", page(t, "completion", "bash") + `
+tool() { echo "$*" >&3; printf '%s\n' do group table json; }
+COMP_WORDS=("$@" behind) COMP_CWORD=$(($# - 1))
+exec 3>&1
+_tool
+echo "${COMPREPLY[*]}"`, "bash"}, c.words...)...)
+		out, err := cmd.CombinedOutput()
+		if want := c.asked + "\n" + c.offer + "\n"; err != nil || string(out) != want {
+			t.Errorf("%v: %v, %q, want %q", c.words, err, out, want)
+		}
+	}
+}
+
+// zsh runs the script of bash, and fish has a line of its own.
 func TestOtherShells(t *testing.T) {
-	zsh, bash := page(t, "completion", "zsh"), page(t, "completion", "bash")
+	zsh, bash, fish := page(t, "completion", "zsh"), page(t, "completion", "bash"), page(t, "completion", "fish")
 	if first, _, _ := strings.Cut(zsh, "\n"); first != "#compdef tool" || !strings.HasSuffix(zsh, bash) || !strings.Contains(zsh, "bashcompinit") {
 		t.Errorf("zsh:\n%s", zsh)
 	}
-	fish := page(t, "completion", "fish")
-	for _, want := range []string{
-		`complete -c tool -n '__fish_use_subcommand' -a group -d 'A group.'`,
-		`complete -c tool -n '__fish_seen_subcommand_from group; and not __fish_seen_subcommand_from show' -a show -d 'Show \'it\'.'`,
-		`complete -c tool -n '__fish_seen_subcommand_from do' -l format -x -a 'table json' -d 'How.'`,
-		`complete -c tool -n '__fish_seen_subcommand_from do' -l dry -d 'Do nothing.'`,
-		`complete -c tool -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish' -d 'bash, zsh or fish.'`,
-	} {
-		if !strings.Contains(fish, want+"\n") {
-			t.Errorf("no line %s in\n%s", want, fish)
-		}
-	}
-	if strings.Contains(zsh+fish, "secret") {
-		t.Error("a hidden command is offered")
+	if fish != "complete -c tool -a '(tool complete -- (commandline -opc)[2..-1] (commandline -ct))'\n" {
+		t.Errorf("fish:\n%s", fish)
 	}
 	if code, _, errs := call(t.Context(), nil, "completion", "tcsh"); code != 2 || !strings.Contains(errs, "bash") {
 		t.Errorf("tcsh: exit code %d, %s", code, errs)
@@ -102,8 +109,8 @@ func TestManPage(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, man)
 		}
 	}
-	if strings.Contains(man, "secret") {
-		t.Error("a hidden command is described")
+	if strings.Contains(man, "secret") || strings.Contains(man, "complete ") || strings.Count(man, "\n.SS ") != 6 {
+		t.Error("another command than those that are shown is described")
 	}
 	if _, err := exec.LookPath("groff"); err != nil {
 		t.Skip(err)

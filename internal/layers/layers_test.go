@@ -157,7 +157,7 @@ var rules = []rule{
 	},
 	{
 		name: "helpers of tests are for tests", from: []string{"..."},
-		forbid: []string{"internal/testutil", "internal/cli/clitest", "node/internal/nodetest"}, direct: true,
+		forbid: []string{"internal/testutil", "node/internal/nodetest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{

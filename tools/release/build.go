@@ -12,13 +12,6 @@ const versionPackage = "github.com/fedsim/fedsim/internal/version"
 // build compiles the commands for each platform. Settings of this machine that would change the bytes are set.
 func (r *release) build() error {
 	flags := fmt.Sprintf("-s -w -buildid= -X %s.revision=%s", versionPackage, r.revision)
-	switch r.stated {
-	case "":
-		flags += fmt.Sprintf(" -X %s.releaseKey=%s", versionPackage, r.key.public)
-	case r.key.public:
-	default:
-		fmt.Fprintf(os.Stderr, "release: warning: the source states the key %s, and these files are signed by %s\n", r.stated, r.key.public)
-	}
 	if r.modified {
 		flags += fmt.Sprintf(" -X %s.modified=true", versionPackage)
 	}

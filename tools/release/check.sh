@@ -49,16 +49,12 @@ mkdir "$work/archive"
 tar -xzf "$archive" -C "$work/archive"
 fedsim=$(echo "$work"/archive/*/fedsim) fednode=$(echo "$work"/archive/*/fednode)
 
-# The release says of each of its files that it is its own, and of a changed file that it is not.
+# The list is signed, and has every file and the commands in the archives.
+go run -C "$root/tools" aead.dev/minisign/cmd/minisign -V -q -m "$PWD/SHA256SUMS" -p "$work/key.pub"
+listed() { grep -q "^$(sha256sum "$1" | cut -d' ' -f1)  " SHA256SUMS; }
 for file in fed* "$fedsim" "$fednode"; do
-	"$fedsim" version --check "$file" --sums SHA256SUMS >/dev/null
+	listed "$file"
 done
-cp "$archive" "$work/changed.tar.gz"
-printf x >>"$work/changed.tar.gz"
-if "$fedsim" version --check "$work/changed.tar.gz" --sums SHA256SUMS 2>/dev/null; then
-	printf 'a changed archive passes as signed\n' >&2
-	exit 1
-fi
 
 try() { # a command of each kind of file, in an empty folder
 	mkdir -p "$work/run"
@@ -102,7 +98,7 @@ if [[ $mode == whole ]]; then
 	printf 'installed %s\n' "$installed"
 	try "$work/env/bin/fedsim" wheel
 	FEDSIM='' "$work/env/bin/python" -c 'import fedsim; print("wheel:", fedsim.explain("ssp-c")["name"])'
-	"$fedsim" version --check "$(echo "$work"/env/lib/python3*/site-packages/fedsim/bin/fedsim)" --sums SHA256SUMS
+	listed "$(echo "$work"/env/lib/python3*/site-packages/fedsim/bin/fedsim)"
 
 	# From a tag, as from the forge: git takes the clone in its place.
 	tag=v0.0.1-check.g$(git -C "$work/first" rev-parse --short=12 HEAD) # the module cache keeps what a tag was

@@ -40,7 +40,6 @@ type release struct {
 	modified             bool
 	time                 time.Time // of the commit
 	key                  *signer
-	stated               string // the public key in the source; "" before the first release
 	platforms            []platform
 	pages                []entry             // manual pages and completions
 	commands             map[platform]string // the folder of the built commands
@@ -92,11 +91,8 @@ func (r *release) run(key string) (err error) {
 	return nil
 }
 
-// The lines of the source that state the version and the public key.
-var (
-	ofVersion = regexp.MustCompile(`(?m)^\trelease\s+= "(v[^"]+)"$`)
-	ofKey     = regexp.MustCompile(`(?m)^\treleaseKey\s+= "([^"]+)"$`)
-)
+// ofVersion is the line of the source that states the version.
+var ofVersion = regexp.MustCompile(`(?m)^\trelease\s+= "(v[^"]+)"$`)
 
 // describe reads from the checkout what it is.
 func (r *release) describe() error {
@@ -114,9 +110,6 @@ func (r *release) describe() error {
 		return fmt.Errorf("internal/version/version.go states no version")
 	}
 	r.version = string(found[1])
-	if found = ofKey.FindSubmatch(source); found != nil {
-		r.stated = string(found[1])
-	}
 	if r.revision, err = r.output("git", "rev-parse", "HEAD"); err != nil {
 		return err
 	}

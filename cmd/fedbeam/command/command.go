@@ -34,7 +34,7 @@ type commands struct {
 type streams struct{ out, err io.Writer }
 
 var program = cli.Program{
-	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() }, Check: version.Check,
+	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() },
 	Interrupt: func(err error) error {
 		if u, ok := errors.AsType[*results.UncomparedError](err); ok {
 			return u

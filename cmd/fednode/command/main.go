@@ -63,7 +63,7 @@ func Main() {
 }
 
 var program = cli.Program{
-	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() }, Check: version.Check,
+	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() },
 	First: first, Examples: examples, Hint: hint,
 	Interrupt: func(error) error { return errStopped },
 }

@@ -114,7 +114,7 @@ func Main() {
 }
 
 var program = cli.Program{
-	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() }, Check: version.Check,
+	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() },
 	First: first, Examples: examples, Hint: hint, Values: values, Keys: config.KeysOf,
 	Interrupt: func(err error) error {
 		if _, kept := errors.AsType[*download.PartialError](err); kept {
