@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
@@ -45,61 +46,27 @@ func log(x float64) float64 {
 }
 
 // random is a seeded stream of public random numbers. Every number is made by integer arithmetic or
-// exact rounding. It is the generator PCG-DXSM (O'Neill) of math/rand/v2, whose state the compiler does not keep in registers: most of
-// the time of a generator goes into its draws.
-type random struct{ hi, lo uint64 }
+// exact rounding.
+type random struct{ rand.PCG }
 
 // newRandom returns stream n of a seed. The number is mixed, since PCG streams
 // whose states differ little start out alike.
-func newRandom(seed, n uint64) *random {
-	return &random{hi: seed, lo: idhash.Mix(n)}
-}
-
-// next returns the state behind r: the state times a constant plus another, of 128 bits.
-func (r random) next() random {
-	const mulHi, mulLo, incHi, incLo = 2549297995355413924, 4865540595714422341, 6364136223846793005, 1442695040888963407
-	hi, lo := bits.Mul64(r.lo, mulLo)
-	hi += r.hi*mulLo + r.lo*mulHi
-	lo, carry := bits.Add64(lo, incLo, 0)
-	hi, _ = bits.Add64(hi, incHi, carry)
-	return random{hi, lo}
-}
-
-func (r random) word() uint64 {
-	const mul = 0xda942042e4dd58b5
-	x := r.hi ^ r.hi>>32
-	x *= mul
-	x ^= x >> 48
-	return x * (r.lo | 1)
-}
-
-func (r *random) uint64() uint64 {
-	*r = r.next()
-	return r.word()
-}
+func newRandom(seed, n uint64) *random { return &random{*rand.NewPCG(seed, idhash.Mix(n))} }
 
 // below returns a uniform integer of 0..n-1; the bias of n/2^64 does not matter here.
 func (r *random) below(n int) int {
-	hi, _ := bits.Mul64(r.uint64(), uint64(n))
+	hi, _ := bits.Mul64(r.Uint64(), uint64(n))
 	return int(hi)
 }
 
 // uniform returns a uniform number of [0, 1).
-func (r *random) uniform() float64 { return share(r.uint64()) }
-
-// share returns the uniform number of [0, 1) that a word stands for.
-func share(word uint64) float64 { return float64(int64(word>>11)) / (1 << 53) }
+func (r *random) uniform() float64 { return float64(int64(r.Uint64()>>11)) / (1 << 53) }
 
 // normal returns a sum of twelve uniform numbers with mean 0 and variance 1.
 // It is within 0.002 of the normal law in distribution and ends at +-6.
 func (r *random) normal() float64 {
-	a, b, c := r.uint64(), r.uint64(), r.uint64()
-	return twelve(a, b, c)
-}
-
-// twelve returns the normal number of twelve uniform ones, which are 16 bits each of three words.
-func twelve(a, b, c uint64) float64 {
-	const low = 0x0000ffff0000ffff // two of the four 16-bit parts of a word
+	a, b, c := r.Uint64(), r.Uint64(), r.Uint64() // each has four numbers of 16 bits
+	const low = 0x0000ffff0000ffff                // two of the four
 	sum := a&low + a>>16&low + b&low + b>>16&low + c&low + c>>16&low
 	whole := int(sum>>32) + int(sum&math.MaxUint32)
 	return float64(whole-6*math.MaxUint16) / (1 << 16)
@@ -167,130 +134,12 @@ func newAlias(weights []float64) alias {
 }
 
 func (a alias) draw(r *random) int32 {
-	x, y := r.uint64(), r.uint64()
-	return a.at(x, y)
-}
-
-// at returns the index that two uniform words draw. It does not branch on the outcome.
-func (a alias) at(x, y uint64) int32 {
-	hi, _ := bits.Mul64(x, uint64(len(a)))
+	hi, _ := bits.Mul64(r.Uint64(), uint64(len(a)))
 	i := int32(hi)
-	p := &a[i]
-	if y>>11 >= p.keep {
-		i = p.other
+	if p := a[i]; r.Uint64()>>11 >= p.keep {
+		return p.other
 	}
 	return i
-}
-
-// Products of taste vectors decide which items a user takes and which stars it gives. Nearly always a product in single precision
-// decides the same as the exact one, and costs far less: its terms are added in any order. Where the two might differ, the exact
-// product decides. So the same bits come out.
-
-// roughTaste is the taste vector of an item in single precision, of the size of a cache line.
-type roughTaste [16]float32
-
-// rough is the taste vector of a user in single precision.
-type rough struct {
-	likes [tasteRank]float32
-	doubt float64 // a rough product is off by less
-}
-
-// setRough rounds the taste vectors of the items.
-func (c *catalog) setRough() {
-	c.rough = make([]roughTaste, len(c.taste)/tasteRank)
-	for i := range c.rough {
-		for k, q := range c.taste[i*tasteRank : (i+1)*tasteRank] {
-			c.rough[i][k] = float32(q)
-			c.most = max(c.most, math.Abs(q))
-		}
-	}
-}
-
-// setTaste takes over the taste of the user at hand.
-func (w *worker) setTaste() {
-	w.rough.set(w.likes, w.catalog.most)
-	w.near = int64(math.Ceil(w.selective * w.rough.doubt * (1 << 53)))
-	w.byRange = w.table
-	if w.taste*w.rough.doubt >= perRange {
-		w.byRange = noLevels
-	}
-}
-
-// set takes the taste vector of a user. Every number of an item's vector has at most the given magnitude.
-func (r *rough) set(likes []float64, most float64) {
-	var sum float64
-	for k, like := range likes {
-		r.likes[k] = float32(like)
-		sum += math.Abs(like)
-	}
-	// A term takes at most tasteRank+2 roundings, each of at most 2^-24 of what is rounded; twice that holds their compounding too.
-	r.doubt = 2 * (tasteRank + 2) * sum * most / (1 << 24)
-}
-
-// match returns about how well an item fits the taste.
-func (r *rough) match(q *roughTaste) float64 {
-	l := &r.likes
-	a := q[0]*l[0] + q[4]*l[4] + q[8]*l[8]
-	b := q[1]*l[1] + q[5]*l[5] + q[9]*l[9]
-	c := q[2]*l[2] + q[6]*l[6] + q[10]*l[10]
-	d := q[3]*l[3] + q[7]*l[7] + q[11]*l[11]
-	return float64((a + b) + (c + d))
-}
-
-// takes is 1 if the user at hand takes candidate i, and else 0. The user takes it if a uniform whole number of 53 bits is below the
-// chance; match is the rough product. It does not branch on the outcome, which no processor predicts.
-func (w *worker) takes(i int, uniform int64, match float64) int {
-	const one, least = 1 << 53, (1<<53)/20 + 1 // leastChance, rounded up
-	under := uniform - int64(one*(0.5-w.narrow+w.selective*match))
-	if uint64(under+w.near) <= uint64(2*w.near) {
-		return w.surelyTakes(i, uniform)
-	}
-	return int(uint64(under)>>63 | uint64(uniform-least)>>63)
-}
-
-// surelyTakes is takes by the exact product.
-func (w *worker) surelyTakes(i int, uniform int64) int {
-	if float64(uniform)/(1<<53) < w.chance(w.match(i)) {
-		return 1
-	}
-	return 0
-}
-
-// Latent ratings are cut by a table: of each of many equal ranges it holds the level of all of it, or unsure if a cut is near.
-const (
-	ranges    = 4096
-	lowest    = -8.0 // latent rating
-	perRange  = 16.0 / ranges
-	perLatent = 1 / perRange
-	unsure    = 255
-)
-
-type levelTable [ranges]uint8
-
-// noLevels is sure of nothing.
-var noLevels = func() *levelTable {
-	t := new(levelTable)
-	for at := range t {
-		t[at] = unsure
-	}
-	return t
-}()
-
-// levelTable makes the table of a shape. A cut is near if it is in the range, or in one beside it.
-func (s shape) levelTable() *levelTable {
-	if s.plays.most > 0 {
-		return noLevels
-	}
-	t := new(levelTable)
-	for at := range t {
-		from, to := lowest+float64(at-1)*perRange, lowest+float64(at+2)*perRange
-		t[at] = uint8(levelAt(s.cuts, from))
-		if levelAt(s.cuts, to) != int(t[at]) {
-			t[at] = unsure
-		}
-	}
-	t[0], t[ranges-1] = unsure, unsure // they take all that is beyond, too
-	return t
 }
 
 const (
@@ -306,9 +155,6 @@ type catalog struct {
 	choice alias     // draws an item by popularity
 	bias   []float64 // b_i of the model
 	taste  []float64 // q_i: tasteRank numbers for each item
-
-	rough []roughTaste // q_i in single precision
-	most  float64      // largest magnitude of a number of any q_i
 }
 
 // makeCatalog draws the items: genres, year, title, popularity, bias and taste vector.
@@ -346,7 +192,6 @@ func (s shape) makeCatalog() *catalog {
 			c.taste = append(c.taste, float64(q*scales[k]))
 		}
 	}
-	c.setRough()
 	return c
 }
 

@@ -208,12 +208,11 @@ type population struct {
 	catalog *catalog
 	moving  *movement // nil of a set that stands still
 	start   []int     // the ratings of user u are start[u]:start[u+1]
-	table   *levelTable
 	first   [][]int32 // items that each user rates so that no item stays without a rating
 }
 
 func (s shape) population() *population {
-	p := &population{shape: s, catalog: s.makeCatalog(), table: s.levelTable()}
+	p := &population{shape: s, catalog: s.makeCatalog()}
 	if s.moves {
 		p.moving = s.makeMovement()
 	}
@@ -304,14 +303,11 @@ func (s shape) firstRatings(start []int) [][]int32 {
 // worker draws the ratings of one user at a time.
 type worker struct {
 	*population
-	out     dataset.Ratings
-	base    int         // ratings before the ratings of out
-	chosen  []uint64    // bit i: the user at hand rates item i
-	likes   []float64   // taste vector of the user at hand
-	rough   rough       // the same, for rough products
-	byRange *levelTable // levels by a rough product
-	near    int64       // a chance times 2^53 that is nearer than this is computed exactly
-	at      []float64   // when the user at hand rates each item that it rates, of a moving set
+	out    dataset.Ratings
+	base   int       // ratings before the ratings of out
+	chosen []uint64  // bit i: the user at hand rates item i
+	likes  []float64 // taste vector of the user at hand
+	at     []float64 // when the user at hand rates each item that it rates, of a moving set
 }
 
 func (p *population) newWorker(out dataset.Ratings, base int) *worker {
@@ -329,17 +325,13 @@ func (w *worker) rate(u int) {
 	for k := range w.likes {
 		w.likes[k] = r.normal()
 	}
-	w.setTaste()
 	w.choose(u, r)
-	k, g := w.start[u]-w.base, *r // the state in registers
+	k := w.start[u] - w.base
 	for word, set := range w.chosen {
 		for ; set != 0; set &= set - 1 {
 			i := word*64 + bits.TrailingZeros64(set)
-			a := g.next()
-			b := a.next()
-			g = b.next()
-			noise := float64(w.noise * twelve(a.word(), b.word(), g.word()))
-			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.rating(i, bias, noise)
+			x := bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + float64(w.noise*r.normal())
+			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.level(x)
 			k++
 		}
 		w.chosen[word] = 0
@@ -353,20 +345,13 @@ func (w *worker) choose(u int, r *random) {
 	for _, i := range w.first[u] {
 		w.chosen[i/64] |= 1 << (i % 64)
 	}
-	choice, g := w.catalog.choice, *r // the state in registers
 	for left > 0 {
-		second := g.next().next()
-		i := choice.at(g.next().word(), second.word())
-		g = second
-		if w.chosen[i/64]&(1<<(i%64)) != 0 {
-			continue
+		i := int(w.catalog.choice.draw(r))
+		if w.chosen[i/64]&(1<<(i%64)) == 0 && r.uniform() < w.chance(w.match(i)) {
+			w.chosen[i/64] |= 1 << (i % 64)
+			left--
 		}
-		g = g.next()
-		taken := w.takes(int(i), int64(g.word()>>11), w.rough.match(&w.catalog.rough[i]))
-		w.chosen[i/64] |= uint64(taken) << (i % 64)
-		left -= taken
 	}
-	*r = g
 }
 
 // match returns how well item i fits the user's taste, with variance 1 over users and items.
@@ -378,31 +363,16 @@ func (w *worker) match(i int) float64 {
 	return sum
 }
 
-// rating is the rating of item i by the user at hand, whose bias and noise are given.
-func (w *worker) rating(i int, bias, noise float64) float32 {
-	x := bias + w.catalog.bias[i] + float64(w.taste*w.rough.match(&w.catalog.rough[i])) + noise
-	at := min(max(int((x-lowest)*perLatent), 0), ranges-1)
-	if k := w.byRange[at]; k != unsure {
-		return float32(w.levels[k])
-	}
-	return w.level(bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + noise)
-}
-
 // level cuts a latent rating.
 func (w *worker) level(x float64) float32 {
 	if w.plays.most > 0 {
 		return float32(w.plays.at(x))
 	}
-	return float32(w.levels[levelAt(w.cuts, x)])
-}
-
-// levelAt counts the cuts that are at most at a latent rating.
-func levelAt(cuts []float64, x float64) int {
-	k := 0
-	for k < len(cuts) && x >= cuts[k] {
-		k++
+	above := slices.IndexFunc(w.cuts, func(cut float64) bool { return x < cut })
+	if above < 0 {
+		above = len(w.cuts)
 	}
-	return k
+	return float32(w.levels[above])
 }
 
 // ErrUnknownShape is wrapped by the error of a synthetic shape that does not exist; the error lists
