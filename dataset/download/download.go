@@ -13,8 +13,8 @@
 //   - A valid archive in the cache is not downloaded again. An archive is removed or
 //     replaced only by an archive whose digest is right.
 //   - A download that breaks off, is interrupted, or stalls for a minute leaves the bytes
-//     received in a .part file. The next download resumes from it if the server still
-//     has the same file. A download that breaks off is resumed at once, a few times.
+//     received in a .part file, from which the next download resumes. The digest tells if the
+//     server has another file by then. A download that breaks off is resumed at once, a few times.
 package download
 
 import (
@@ -138,7 +138,6 @@ func Get(ctx context.Context, name string, p Params) (Result, error) {
 	if err = p.Cache.Keep(set, t.file, result.Receipt); err != nil {
 		return result, err
 	}
-	t.forget()
 	return result, nil
 }
 
@@ -279,8 +278,7 @@ type transfer struct {
 	received int64  // bytes that came over the network
 }
 
-// PartialError is an incomplete download. The bytes received are kept for the next call,
-// if the server distinguishes versions of its file.
+// PartialError is an incomplete download. The bytes received are kept for the next call.
 type PartialError struct {
 	File string // that keeps it
 	Have int64  // bytes received; the next call resumes after them
@@ -318,11 +316,10 @@ func (t *transfer) run(ctx context.Context) error {
 
 // attempt makes one request for what is not there yet, and appends it.
 func (t *transfer) attempt(ctx context.Context) error {
-	have, tag := t.partial()
+	have := t.partial()
 	header := http.Header{}
 	if have > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
-		header.Set("If-Range", tag) // another file comes whole
 	}
 	r, err := request(ctx, t.Client, t.address, header)
 	if err != nil {
@@ -343,20 +340,24 @@ func (t *transfer) attempt(ctx context.Context) error {
 		if r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", have) {
 			return nil // it is whole already
 		}
-		if err = t.discard(); err != nil {
+		if err = os.Remove(t.file); err != nil {
 			return err
 		}
 		return t.attempt(ctx)
 	default:
 		return &StatusError{Address: t.address, Status: r.Status}
 	}
-	f, err := t.open(have, validator(r.Header))
+	how := os.O_TRUNC
+	if have > 0 {
+		how = os.O_APPEND
+	}
+	f, err := os.OpenFile(t.file, os.O_WRONLY|os.O_CREATE|how, 0o644)
 	if err != nil {
 		return err
 	}
 	err = errors.Join(t.copy(f, r, have, total), f.Close())
 	if errors.Is(err, errTooLarge) {
-		err = errors.Join(err, t.discard())
+		err = errors.Join(err, os.Remove(t.file))
 	}
 	return err
 }
@@ -382,61 +383,18 @@ func (t *transfer) copy(f *os.File, r io.Reader, have, total int64) error {
 		case errors.Is(readErr, io.EOF) && (total == 0 || have == total):
 			return f.Sync()
 		case readErr != nil:
-			kept, _ := t.partial()
-			return &PartialError{File: t.file, Have: kept, Want: total, Err: readErr}
+			return &PartialError{File: t.file, Have: t.partial(), Want: total, Err: readErr}
 		}
 	}
 }
 
-// partial returns how much is there already and the tag of the file that it is a part
-// of. Without a tag it is worth nothing.
-func (t *transfer) partial() (have int64, tag string) {
+// partial returns how many bytes are there already.
+func (t *transfer) partial() int64 {
 	info, err := os.Stat(t.file)
-	text, tagErr := os.ReadFile(t.tagFile())
-	if err != nil || tagErr != nil || !info.Mode().IsRegular() {
-		return 0, ""
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
 	}
-	return info.Size(), string(text)
-}
-
-// open opens the part to append to it after the first have bytes. A new one begins with
-// the tag of the file it will be a part of.
-func (t *transfer) open(have int64, tag string) (*os.File, error) {
-	if have > 0 {
-		return os.OpenFile(t.file, os.O_WRONLY|os.O_APPEND, 0o644)
-	}
-	f, err := os.OpenFile(t.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	t.forget()
-	if tag != "" {
-		err = os.WriteFile(t.tagFile(), []byte(tag), 0o644)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-func (t *transfer) tagFile() string { return t.file + ".tag" }
-
-func (t *transfer) forget() {
-	_ = os.Remove(t.tagFile()) // mostly not there; a tag that stays makes the server send the whole file at worst
-}
-
-func (t *transfer) discard() error {
-	t.forget()
-	return os.Remove(t.file)
-}
-
-// validator returns what tells one version of a file from another, "" for none. A weak
-// tag (RFC 9110, 13.1.5) does not vouch for the same bytes.
-func validator(h http.Header) string {
-	if tag := h.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
-		return tag
-	}
-	return h.Get("Last-Modified")
+	return info.Size()
 }
 
 // check compares the part, as it lies on the disk, with the digests it should have; an empty digest is
@@ -450,7 +408,7 @@ func (t *transfer) check(ctx context.Context, want published.FileDigest) (publis
 		if d.want != "" && d.got != d.want {
 			err = fmt.Errorf("%s: %w: %s of the %d bytes that came is %s, want %s; they were removed, and nothing else was",
 				t.address, ErrDigest, d.name, got.Size, d.got, d.want)
-			return got, errors.Join(err, t.discard())
+			return got, errors.Join(err, os.Remove(t.file))
 		}
 	}
 	return got, nil
