@@ -399,31 +399,22 @@ type RankingSummary struct {
 
 // MarshalJSON writes one object. A number that both parts have is written once.
 func (r RankingSummary) MarshalJSON() ([]byte, error) {
-	out := []byte("{")
-	there := make(map[string]json.RawMessage)
+	all := make(map[string]any)
+	if r.Lists != nil {
+		for _, x := range r.Lists.Named() {
+			all[x.Name] = x.Value
+		}
+	}
 	if r.Ranking != nil {
 		b, err := json.Marshal(r.Ranking)
+		if err == nil {
+			err = json.Unmarshal(b, &all)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err = json.Unmarshal(b, &there); err != nil {
-			return nil, err
-		}
-		out = b[:len(b)-1]
 	}
-	if r.Lists == nil {
-		return append(out, '}'), nil
-	}
-	for _, x := range r.Lists.Named() {
-		if _, twice := there[x.Name]; twice {
-			continue
-		}
-		var err error
-		if out, err = appendNumber(out, x.Name, x.Value); err != nil {
-			return nil, err
-		}
-	}
-	return append(out, '}'), nil
+	return json.Marshal(all)
 }
 
 // UnmarshalJSON reads the object of MarshalJSON.

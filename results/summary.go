@@ -80,32 +80,13 @@ type Baseline struct {
 // numbers.
 type Baselines []Baseline
 
-// MarshalJSON writes the object in the order of the table.
+// MarshalJSON writes the object.
 func (b Baselines) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	all := make(map[string]float64, len(b))
 	for _, x := range b {
-		var err error
-		if out, err = appendNumber(out, x.Name, x.Value); err != nil {
-			return nil, err
-		}
+		all[x.Name] = x.Value
 	}
-	return append(out, '}'), nil
-}
-
-// appendNumber appends a member to the text of an object in JSON that is not closed yet.
-func appendNumber(object []byte, name string, v float64) ([]byte, error) {
-	key, err := json.Marshal(name)
-	if err != nil {
-		return nil, err
-	}
-	value, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	if len(object) > 1 {
-		object = append(object, ',')
-	}
-	return append(append(append(object, key...), ':'), value...), nil
+	return json.Marshal(all)
 }
 
 // UnmarshalJSON reads the object. The notes are lost, and the baselines are ordered by name.

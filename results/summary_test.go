@@ -11,12 +11,11 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// Baselines are an object of numbers, in the order of the table. Read back they are ordered by
-// name, without the notes.
+// Baselines are an object of numbers, ordered by name. Read back they are in that order, without the notes.
 func TestBaselinesAsJSON(t *testing.T) {
 	list := Baselines{{Name: "user_mean", Note: "of the user", Value: 1.5}, {Name: "global_mean", Value: 2}}
 	text, err := json.Marshal(list)
-	if err != nil || string(text) != `{"user_mean":1.5,"global_mean":2}` {
+	if err != nil || string(text) != `{"global_mean":2,"user_mean":1.5}` {
 		t.Errorf("%s, %v", text, err)
 	}
 	var back Baselines
