@@ -4,7 +4,6 @@
 package study
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -113,28 +112,6 @@ func Holds(dir string) (bool, error) {
 	return held, err
 }
 
-// Whole leaves out the runs whose rounds cannot be read, and calls warn with the reason. Pictures need the rounds.
-func (runs Runs) Whole(warn func(error)) (Runs, error) {
-	var whole Runs
-	var damaged []error
-	for _, r := range runs {
-		_, err := r.Metrics()
-		_, err2 := r.Clock()
-		if err = errors.Join(err, err2); err != nil {
-			damaged = append(damaged, err)
-			continue
-		}
-		whole = append(whole, r)
-	}
-	if len(whole) == 0 {
-		return nil, errors.Join(damaged...)
-	}
-	for _, err := range damaged {
-		warn(fmt.Errorf("%w: the run is left out", err))
-	}
-	return whole, nil
-}
-
 // find calls run for each folder of a run in a folder.
 func find(dir string, run func(path string) error) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -205,43 +182,6 @@ func flatten(into map[string]float64, name string, v any) {
 			below(strconv.Itoa(i), x)
 		}
 	}
-}
-
-// Metrics reads the rounds of a run.
-func (r *Run) Metrics() (all []results.Metrics, err error) {
-	err = lines(filepath.Join(r.Path, "metrics.jsonl"), func(m results.Metrics) { all = append(all, m) })
-	return all, err
-}
-
-// Clock returns the seconds of training up to the end of each round; empty for a run without times.
-func (r *Run) Clock() (map[int]float64, error) {
-	ends, total := make(map[int]float64), 0.0
-	err := lines(filepath.Join(r.Path, "timings.jsonl"), func(t results.Timing) {
-		total += t.Seconds
-		ends[t.Round] = total
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return ends, err
-}
-
-// lines reads a file of JSON, a value on each line.
-func lines[T any](path string, each func(T)) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	scan := bufio.NewScanner(f)
-	for n := 1; scan.Scan(); n++ {
-		var v T
-		if err = json.Unmarshal(scan.Bytes(), &v); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n, err)
-		}
-		each(v)
-	}
-	return scan.Err()
 }
 
 // Setting returns the value of a key, for people and for tables; of chosen-by, the search in a few words. Epsilon is the requested value. Data, tests and starts

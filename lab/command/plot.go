@@ -36,7 +36,7 @@ func (c *plotCmd) Run(s verb.Streams) error {
 	}
 	runs, err := study.Load(s.Warn, c.Dirs...)
 	if err == nil {
-		runs, err = runs.Whole(s.Warn)
+		runs, err = figures.Whole(runs, s.Warn)
 	}
 	if err != nil {
 		return err

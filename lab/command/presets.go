@@ -155,7 +155,7 @@ func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
 	if len(ofRuns) > 0 {
 		runs, err := study.Load(s.Warn, ofRuns...)
 		if err == nil {
-			runs, err = runs.Whole(s.Warn)
+			runs, err = figures.Whole(runs, s.Warn)
 		}
 		if err != nil {
 			return nil, "", err

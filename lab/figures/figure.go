@@ -196,13 +196,13 @@ func byRound(runs study.Runs, c curve) (Figure, error) {
 	for _, g := range groups {
 		at, ends := make(map[float64][]float64), make(map[int][]float64)
 		for _, r := range g {
-			all, err := r.Metrics()
+			all, err := roundsOf(r)
 			if err != nil {
 				return f, err
 			}
 			var clock map[int]float64
 			if c.clock {
-				if clock, err = r.Clock(); err != nil {
+				if clock, err = clockOf(r); err != nil {
 					return f, err
 				}
 			}
@@ -292,7 +292,7 @@ func SecondsByStage(runs study.Runs) (Figure, error) {
 	means := make(map[*study.Run]map[string]float64)
 	for _, r := range slices.Concat(groups...) {
 		mean, rounds := make(map[string]float64), 0.0
-		all, err := r.Metrics()
+		all, err := roundsOf(r)
 		if err != nil {
 			return f, err
 		}
