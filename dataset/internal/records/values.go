@@ -16,14 +16,10 @@ import (
 
 // ParseRating parses a finite decimal number.
 func ParseRating(b []byte) (float64, error) {
-	if v, ok := parseShortDecimal(b); ok {
-		return v, nil
-	}
-	if len(b) == 0 {
-		return 0, errors.New("rating is empty")
-	}
 	v, err := strconv.ParseFloat(string(b), 64)
 	switch {
+	case len(b) == 0:
+		return 0, errors.New("rating is empty")
 	case idtext.IsMissing(b):
 		return 0, fmt.Errorf("rating is missing: %s stands for no value", idtext.Quote(b))
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -47,33 +43,6 @@ func ParseTruth(b []byte) (v float64, is bool) {
 	}
 	v, is = truths[strings.ToLower(string(b))]
 	return v, is
-}
-
-// parseShortDecimal parses digits with at most one point among or after them, 16 bytes at most, the
-// form of nearly every rating. The quotient of two integers below 2^53 is rounded once, so the result
-// equals strconv.ParseFloat's.
-func parseShortDecimal(b []byte) (v float64, ok bool) {
-	if len(b) == 0 || len(b) > 16 || b[0] == '.' {
-		return 0, false
-	}
-	digits, scale, point := uint64(0), uint64(1), false
-	for _, c := range b {
-		switch {
-		case '0' <= c && c <= '9':
-			digits = digits*10 + uint64(c-'0')
-			if point {
-				scale *= 10
-			}
-		case c == '.' && !point:
-			point = true
-		default:
-			return 0, false
-		}
-	}
-	if digits >= 1<<53 {
-		return 0, false
-	}
-	return float64(digits) / float64(scale), true
 }
 
 // scaleError is the error of a rating that matches ErrOffScale.
@@ -139,9 +108,6 @@ func zoned(text string) string {
 // ParseTime returns a time, and the time that it is with the day before the month; these differ where a date with slashes may
 // be read in both ways.
 func ParseTime(b []byte) (at, dayFirst float64, err error) {
-	if v, ok := parseShortDecimal(b); ok {
-		return v, v, nil
-	}
 	switch {
 	case len(b) == 0:
 		return 0, 0, errors.New("timestamp is empty")
