@@ -39,44 +39,24 @@ func NoiseMultiplier(b Budget, steps int, samplingRate float64) (z float64, r Re
 // at most b.Epsilon. release is a Skellam or SubsampledSkellam event with its sensitivities and
 // count; its own variance is ignored. V is within 1e-8 relative of the least, and at least 1e-6.
 func SkellamVariance(b Budget, release Event) (v float64, r Result, err error) {
-	release.Variance = 1
-	return SkellamFactor(b, []Event{release})
-}
-
-// SkellamFactor calibrates several releases that share a budget in fixed proportions. It returns
-// the least factor for their variances with which all of them together meet the budget, and their
-// cost, at most b.Epsilon.
-//
-// releases contains at least one Skellam or SubsampledSkellam event, with sensitivities and counts.
-// Their variances are positive and finite, in any unit. The factor is within 1e-8 relative of the
-// least, and leaves the largest variance at 1e-6 or more. Under GDPSkellam ε jumps where an event
-// gets enough noise for the theorem; SkellamFactor searches all pieces between jumps.
-func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err error) {
-	if len(releases) == 0 {
-		return 0, Result{}, errors.New("dp: no releases are given; there is nothing to calibrate")
+	if !release.Mechanism.Integer() {
+		return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
+			release.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
 	}
-	variances := make([]float64, len(releases))
-	for i, e := range releases {
-		if !e.Mechanism.Integer() {
-			return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
-				e.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
-		}
-		if !(e.Variance > 0) || math.IsInf(e.Variance, 1) {
-			return 0, Result{}, fmt.Errorf("dp: the variance to be multiplied is %v; it must be positive and finite", e.Variance)
-		}
-		variances[i] = e.Variance
-	}
-	scaled := slices.Clone(releases)
-	return CalibrateFactor(b, variances, func(factor float64) []Event {
-		for i, e := range releases {
-			scaled[i].Variance = factor * e.Variance
-		}
-		return scaled
+	return CalibrateFactor(b, []float64{1}, func(v float64) []Event {
+		release.Variance = v
+		return []Event{release}
 	})
 }
 
-// CalibrateFactor is SkellamFactor for callers that make the events of the multiplied variances
-// themselves, because they charge several releases as one.
+// CalibrateFactor calibrates several releases that share a budget in fixed proportions. It returns
+// the least factor for their variances with which all of them together meet the budget, and their
+// cost, at most b.Epsilon. events makes the releases of a factor.
+//
+// There is at least one variance, and all are positive and finite, in any unit. The factor is
+// within 1e-8 relative of the least, and leaves the largest variance at 1e-6 or more. Under
+// GDPSkellam ε jumps where an event gets enough noise for the theorem; all pieces between jumps
+// are searched.
 func CalibrateFactor(b Budget, variances []float64, events func(factor float64) []Event) (factor float64, r Result, err error) {
 	var starts []float64
 	if b.Accountant == GDPSkellam || b.Accountant == Best {
@@ -262,8 +242,21 @@ func gaussLegendre(f func(float64) float64, m, h float64) float64 {
 	return h * (w0*f(m) + w1*(f(m-h*x1)+f(m+h*x1)) + w2*(f(m-h*x2)+f(m+h*x2)))
 }
 
-// bisectionSteps suffices to halve an interval to the last bit of a float64.
-const bisectionSteps = 200
+// bisect halves the interval from lo, where beyond does not hold, to hi, where it holds, to the
+// last bit of a float64.
+func bisect(lo, hi float64, beyond func(float64) bool) (float64, float64) {
+	for {
+		mid := lo + (hi-lo)/2
+		if mid <= lo || mid >= hi {
+			return lo, hi
+		}
+		if beyond(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+}
 
 // GaussianEpsilon returns the smallest ε >= 0 with GaussianDelta(ε, mu) <= delta, rounded up. It is
 // +Inf for delta <= 0 or an infinite mu, and NaN for a negative mu.
@@ -276,21 +269,12 @@ func GaussianEpsilon(mu, delta float64) float64 {
 	case !(delta > 0) || math.IsInf(mu, 1):
 		return math.Inf(1)
 	}
+	met := func(epsilon float64) bool { return GaussianDelta(epsilon, mu) <= delta }
 	lo, hi := 0.0, mu*mu/2+mu*math.Sqrt(2*math.Log(1/delta))
-	for GaussianDelta(hi, mu) > delta {
+	for !met(hi) {
 		lo, hi = hi, 2*hi
 	}
-	for range bisectionSteps {
-		mid := lo + (hi-lo)/2
-		if mid <= lo || mid >= hi {
-			break
-		}
-		if GaussianDelta(mid, mu) > delta {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
+	_, hi = bisect(lo, hi, met)
 	return hi
 }
 
@@ -306,21 +290,12 @@ func GaussianMu(epsilon, delta float64) float64 {
 	case delta >= 1 || math.IsInf(epsilon, 1):
 		return math.Inf(1)
 	}
+	broken := func(mu float64) bool { return !(GaussianDelta(epsilon, mu) <= delta) }
 	lo, hi := 0.0, 1.0
-	for GaussianDelta(epsilon, hi) <= delta {
+	for !broken(hi) {
 		lo, hi = hi, 2*hi
 	}
-	for range bisectionSteps {
-		mid := lo + (hi-lo)/2
-		if mid <= lo || mid >= hi {
-			break
-		}
-		if GaussianDelta(epsilon, mid) <= delta {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
+	lo, _ = bisect(lo, hi, broken)
 	return lo
 }
 
