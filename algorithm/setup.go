@@ -69,6 +69,16 @@ func (s *Setup) Bottom() float64 { return min(s.Data.Min, float64(float32(s.Data
 // Private reports whether the run promises a finite ε.
 func (s *Setup) Private() bool { return Private(s.Config) }
 
+// CheckRanges refuses values outside the ranges of the algorithm's keys. Values that fedsim has chosen are checked, too.
+func (s *Setup) CheckRanges() error {
+	for _, k := range Of(s.Config).About().Keys {
+		if !s.Config.InRange(k) {
+			return config.Errorf("%s is %s, which is out of its range", k.Name, s.Config.Text(k))
+		}
+	}
+	return nil
+}
+
 // Rows returns the training ratings of all users.
 func (s *Setup) Rows() []model.Ratings {
 	rows := make([]model.Ratings, s.Data.Users)

@@ -26,14 +26,19 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	var x algorithm.Instance
 	switch f.about.Clients {
 	case algorithm.ItemParties:
-		return openVertical(s, p, f)
+		x, err = openVertical(s, p, f)
 	case algorithm.UserParties:
-		return openHorizontal(s, p, f)
+		x, err = openHorizontal(s, p, f)
 	default:
-		return openUsers(s, p)
+		x, err = openUsers(s, p)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return x, s.CheckRanges()
 }
 
 func gradients(c config.Config) bool {

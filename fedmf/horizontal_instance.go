@@ -104,7 +104,7 @@ func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.
 	if err != nil {
 		return nil, err
 	}
-	tuned := make([]*kernel.Tuned, len(p.parties))
+	tuned := make([]*model.Factors, len(p.parties))
 	run.Each(len(tuned), func(k int) { tuned[k] = p.parties[k].Tune(x.params.StartItems(), passes, run) })
 	return p.tuned(tuned), nil
 }
@@ -149,7 +149,7 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 	if err = finish(p, shared, run); err != nil {
 		return nil, err
 	}
-	tuned := lists.Map(p.parties, func(h *kernel.Horizontal) *kernel.Tuned { return h.Tuned() })
+	tuned := lists.Map(p.parties, func(h *kernel.Horizontal) *model.Factors { return h.Tuned() })
 	own := p.tuned(tuned)
 	m := &model.Trained{Predictor: own, Shared: before,
 		Matrices: []model.Named{{Name: "item_embeddings", Matrix: before.Items}, {Name: "user_embeddings", Matrix: own.users}}}
@@ -163,7 +163,7 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
 
 // tuned returns a predictor that uses, for every user, the embeddings of the user's party.
-func (p *horizontalParties) tuned(tuned []*kernel.Tuned) *local {
+func (p *horizontalParties) tuned(tuned []*model.Factors) *local {
 	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.params.Rank)}
 	for k, t := range p.parties {
 		for i, user := range t.Own() {

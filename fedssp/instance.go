@@ -28,10 +28,8 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if f.about.Features == algorithm.NeedsFeatures && s.Features == nil {
 		return nil, config.Errorf("features: %s lists no genres or years; %s", s.Data.Name, f.about.NoFeatures)
 	}
-	for _, k := range f.about.Keys { // of values that were chosen, too
-		if !s.Config.InRange(k) {
-			return nil, config.Errorf("%s is %s, which is out of its range", k.Name, s.Config.Text(k))
-		}
+	if err := s.CheckRanges(); err != nil {
+		return nil, err
 	}
 	x := &instance{setup: s, params: paramsOf(s)}
 	if err := list(&x.params, s); err != nil {

@@ -172,7 +172,7 @@ func TestNewAverageRefuses(t *testing.T) {
 		"":                     func(*AverageParams) {},
 		"6 coordinates":        func(a *AverageParams) { a.Start = nil },
 		"the 6 coordinates of": func(a *AverageParams) { a.Start = p.StartUsers(4) },
-		"rounds is 0":          func(a *AverageParams) { a.Rounds = 0 },
+		"there must be 0":      func(a *AverageParams) { a.Rounds = 0 },
 		"must be 7":            func(a *AverageParams) { a.Rounds = 7 },
 		"has no steps":         func(a *AverageParams) { a.Schedule = nil },
 		"different vectors":    func(a *AverageParams) { a.Schedule[0].Releases = append(a.Schedule[0].Releases, release) },

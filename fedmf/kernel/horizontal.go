@@ -21,15 +21,9 @@ type Horizontal struct {
 	weight   float64 // n_k/n
 	gradient bool    // send gradients instead of embeddings
 
-	steps *stepper      // nil before the first round
-	u     *model.Matrix // U_k, which the party never shares, as trained in stages 1 and 2
-	tuned *Tuned        // nil before stage 3
-}
-
-// Tuned holds a party's own versions of the embeddings after stage 3.
-type Tuned struct {
-	Users *model.Matrix // one row for each of the party's users
-	Items *model.Matrix
+	steps *stepper       // nil before the first round
+	u     *model.Matrix  // U_k, which the party never shares, as trained in stages 1 and 2
+	tuned *model.Factors // nil before stage 3
 }
 
 // NewHorizontal makes the party of the given users; rows are their ratings of all items.
@@ -56,8 +50,8 @@ func (t *Horizontal) Users() *model.Matrix { return t.u }
 // Finished reports whether stage 3 has run.
 func (t *Horizontal) Finished() bool { return t.tuned != nil }
 
-// Tuned returns the embeddings after stage 3; nil before.
-func (t *Horizontal) Tuned() *Tuned { return t.tuned }
+// Tuned returns the party's own versions of the embeddings after stage 3, one row for each of its users; nil before.
+func (t *Horizontal) Tuned() *model.Factors { return t.tuned }
 
 // prepare trims the ratings, and starts U_k by stage 1, without noise. A user's embedding follows
 // from the user's own ratings and the public start.
@@ -159,8 +153,8 @@ func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 }
 
 // Finish runs stage 3, for the party's own use.
-func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
-	v, err := t.params.receive(model, t.params.Items, nil)
+func (t *Horizontal) Finish(shared []byte, run protocol.Runner) error {
+	v, err := t.params.receive(shared, t.params.Items, nil)
 	if err != nil {
 		return err
 	}
@@ -172,9 +166,9 @@ func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
 // stage 2, or from their start if there was no stage 2. Then it makes passes over the party's own
 // ratings, which move both U_k and V. V becomes the party's. The result is not private, and never
 // leaves the party.
-func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *Tuned {
+func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *model.Factors {
 	p, r := t.params, t.ratings
-	tuned := &Tuned{Items: v}
+	tuned := &model.Factors{Items: v}
 	if p.RandomUsers && t.u != nil {
 		tuned.Users = t.u.Clone()
 	} else {

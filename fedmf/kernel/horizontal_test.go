@@ -243,8 +243,8 @@ func TestVanillaHorizontal(t *testing.T) {
 
 // sequence is a slow stage 3: from the fit, one projected gradient step on u_i and
 // v_j for each rating, in the given order.
-func sequence(p *PartyParams, rows []model.Ratings, v *model.Matrix, order [][2]int, rate float64) *Tuned {
-	out := &Tuned{Users: model.NewMatrix(len(rows), p.Rank), Items: v.Clone()}
+func sequence(p *PartyParams, rows []model.Ratings, v *model.Matrix, order [][2]int, rate float64) *model.Factors {
+	out := &model.Factors{Users: model.NewMatrix(len(rows), p.Rank), Items: v.Clone()}
 	for i, r := range rows {
 		copy(out.Users.Row(i), p.User(r, v))
 	}

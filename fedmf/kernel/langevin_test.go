@@ -94,11 +94,7 @@ func TestLangevinStep(t *testing.T) {
 		checkNormal(t, "U", moved, deviation)
 	}
 	p := langevinParams(dp.User, 3, 3, 1)
-	p.Prior = -1
-	if p.Validate() == nil {
-		t.Error("a negative prior was accepted")
-	}
-	if p.Prior, p.ClipRatings = 0, 0; p.Validate() == nil {
+	if p.ClipRatings = 0; p.Validate() == nil {
 		t.Error("users of any number of ratings were accepted")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/modelserver"
-	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -176,9 +175,7 @@ type LFL struct {
 
 // NewLFL makes the strategy, with V at its start.
 func NewLFL(p LFLParams) (*LFL, error) {
-	errs := problems.List{p.Validate(), checkSchedule(p.Schedule), p.Cohort.Validate()}
-	errs.If(!(p.LearningRate > 0), "learning-rate is %v; it must be positive", p.LearningRate)
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(p.Validate(), checkSchedule(p.Schedule), p.Cohort.Validate()); err != nil {
 		return nil, err
 	}
 	items := &modelserver.Matrix{Matrix: p.StartItems()}
@@ -219,14 +216,6 @@ func Schedule(rate float64, t, rounds int) float64 {
 type Fit struct {
 	Steps int     // gradient steps; the same budget before and after cooperation
 	Ridge float64 // weight of the start, in ratings: an item's embedding starts with ‖v‖² = mean
-}
-
-// Validate reports every fault of the settings.
-func (f Fit) Validate() error {
-	var errs problems.List
-	errs.If(f.Steps < 0, "fit steps is %d; it must not be negative", f.Steps)
-	errs.If(!(f.Ridge >= 0) || math.IsInf(f.Ridge, 1), "fit ridge is %v; it must be at least 0", f.Ridge)
-	return errors.Join(errs...)
 }
 
 // rows gives item embeddings; dst is scratch of the rank's length.

@@ -415,11 +415,21 @@ func TestUserRefusesBrokenBroadcast(t *testing.T) {
 	}
 }
 
-func TestParamsValidateReportsEverything(t *testing.T) {
-	err := kernel.Params{StartMean: -1, Spread: 2, Fit: kernel.Fit{Steps: -1, Ridge: math.NaN()}}.Validate()
-	for _, want := range []string{"items is 0", "rank is 0", "top of the rating scale", "start-mean", "start-spread", "fit steps", "fit ridge"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Validate says %v; it must mention %q", err, want)
+func TestParamsValidate(t *testing.T) {
+	for _, c := range []struct {
+		change func(*kernel.Params)
+		want   string
+	}{
+		{func(p *kernel.Params) { p.Items = 0 }, "0 items"},
+		{func(p *kernel.Params) { p.Rank = 0 }, "rank 0"},
+		{func(p *kernel.Params) { p.StartMean = p.MaxRating * 1.01 }, "start-mean"},
+		{func(p *kernel.Params) { p.StartMean = 0 }, "start-mean"},
+		{func(p *kernel.Params) { p.MaxRating = math.Inf(1) }, "start-mean"},
+	} {
+		p := params(4, 2)
+		c.change(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Validate says %v; it must mention %q", err, c.want)
 		}
 	}
 }

@@ -93,49 +93,23 @@ const (
 	ResidualClipping Clipping = "residual"
 )
 
-// Validate reports every fault of the settings.
+// Validate reports settings with which no bound on a step's sensitivity holds, or which nobody trains.
+// The range of a number belongs to its key.
 func (p PartyParams) Validate() error {
-	var errs problems.List
-	least := func(name string, v, lo int) { errs.If(v < lo, "%s is %d; it must be at least %d", name, v, lo) }
-	positive := func(name string, v float64) {
-		errs.If(!(v > 0) || math.IsInf(v, 1), "%s is %v; it must be positive", name, v)
-	}
-	least("users", p.Users, 1)
-	least("rounds", p.Rounds, 1)
-	least("local-steps", p.LocalSteps, 1)
-	least("item-steps", p.ItemSteps, 0)
-	least("fine-tune", p.FineTune, 0)
-	positive("user-rate", p.UserRate)
-	positive("item-rate", p.ItemRate)
-	if p.FineTune > 0 {
-		positive("fine-tune-rate", p.FineTuneRate)
-	}
-	errs.If(!(p.SamplingRate > 0 && p.SamplingRate <= 1), "sampling-rate is %v; it must be above 0 and at most 1", p.SamplingRate)
-	errs.If(!(p.Density > 0 && p.Density <= 1), "density is %v; it must be above 0 and at most 1", p.Density)
+	errs := problems.List{p.Params.Validate()}
+	errs.If(p.Users < 1, "users is %d; it must be at least 1", p.Users)
 	errs.If(p.RandomUsers && !p.TrainUsers, "users begin at random and are not trained; train both, or pre-train them")
 	switch p.Unit {
 	case dp.User:
-		if least("clip-ratings", p.ClipRatings, 0); p.ClipRatings == 0 && (p.Clipping == EmbeddingClipping || p.Clipping == ResidualClipping) {
-			errs.Add("clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
-		}
+		errs.If(p.ClipRatings == 0 && (p.Clipping == EmbeddingClipping || p.langevin()),
+			"clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
 	case dp.Rating:
-		if p.ClipRatings != 0 {
-			// The choice of the kept ratings would depend on all of a user's ratings.
-			errs.Add("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
-		}
+		// The choice of the kept ratings would depend on all of a user's ratings.
+		errs.If(p.ClipRatings != 0, "clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
 	default:
 		errs.Add("unit is %q; it must be user or rating", p.Unit)
 	}
-	switch p.Clipping {
-	case EmbeddingClipping:
-	case ResidualClipping:
-		errs.If(!(p.Prior >= 0) || math.IsInf(p.Prior, 1), "prior is %v; it must be at least 0", p.Prior)
-	case GradientClipping, BothClippings:
-		positive("clip", p.Clip)
-	default:
-		errs.Add("clipping is %q; it must be %s, %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings, ResidualClipping)
-	}
-	return errors.Join(append(errs, p.Params.Validate())...)
+	return errors.Join(errs...)
 }
 
 // Sensitivity returns how far one unit moves the summed gradient of a step, in L2 norm: of U and V
@@ -327,23 +301,13 @@ const (
 	AllRatings Contribution = "all-ratings"
 )
 
-// Validate reports every fault of the settings.
+// Validate reports a start that predicts nothing on the rating scale. The range of a number belongs to its key.
 func (p Params) Validate() error {
 	var errs problems.List
-	errs.If(p.Items < 1, "items is %d; it must be at least 1", p.Items)
-	errs.If(p.Rank < 1, "rank is %d; it must be at least 1", p.Rank)
-	errs.If(!(p.MaxRating > 0) || math.IsInf(p.MaxRating, 1), "the top of the rating scale is %v; it must be positive", p.MaxRating)
-	errs.If(!(p.StartMean > 0 && p.StartMean <= p.MaxRating),
+	errs.If(p.Items < 1 || p.Rank < 1, "there are %d items and rank %d; both must be at least 1", p.Items, p.Rank)
+	errs.If(!(p.StartMean > 0 && p.StartMean <= p.MaxRating) || math.IsInf(p.MaxRating, 1),
 		"start-mean is %v; it must be above 0 and at most the top of the rating scale, %v", p.StartMean, p.MaxRating)
-	errs.If(!(p.Spread >= 0 && p.Spread <= 1), "start-spread is %v; it must be from 0 to 1", p.Spread)
-	switch p.Contribution {
-	case OneRating, "":
-	case AllRatings:
-		errs.If(!(p.Clip > 0) || math.IsInf(p.Clip, 1), "clip is %v; it must be positive", p.Clip)
-	default:
-		errs.Add("contribution is %q; it must be %s or %s", p.Contribution, OneRating, AllRatings)
-	}
-	return errors.Join(append(errs, p.Fit.Validate())...)
+	return errors.Join(errs...)
 }
 
 // GradientBound returns 2R^{3/2}, the largest norm of one rating's gradient with respect to either

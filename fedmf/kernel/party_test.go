@@ -294,31 +294,23 @@ func denseU(s *stepper, u *model.Matrix) *model.Matrix {
 	return out
 }
 
-func TestPartyParamsValidateReportsEverything(t *testing.T) {
+func TestPartyParamsValidate(t *testing.T) {
 	good := soundParams(3, 3, 2)
 	if err := good.Validate(); err != nil {
 		t.Errorf("sound settings: %v", err)
 	}
-	err := PartyParams{ItemSteps: -1, FineTune: -1, Unit: "family", Clipping: "none", SamplingRate: 1.5, Density: math.NaN(), UserRate: -1, ItemRate: math.Inf(1)}.Validate()
-	for _, want := range []string{"users is 0", "rounds is 0", "local-steps is 0", "item-steps is -1", "fine-tune is -1", "user-rate", "item-rate",
-		"sampling-rate", "density", `unit is "family"`, `clipping is "none"`, "items is 0", "rank is 0"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Validate says %v; it must mention %q", err, want)
-		}
-	}
-	for name, change := range map[string]func(*PartyParams){
-		"clip is 0":           func(p *PartyParams) { p.Clipping = BothClippings },
-		"clip is -1":          func(p *PartyParams) { p.Clipping, p.Clip = GradientClipping, -1 },
-		"clip-ratings is 0":   func(p *PartyParams) { p.Unit = dp.User },
-		"clip-ratings is 4":   func(p *PartyParams) { p.ClipRatings = 4 },
-		"sampling-rate is 0":  func(p *PartyParams) { p.SamplingRate = 0 },
-		"density is 0":        func(p *PartyParams) { p.Density = 0 },
-		"fine-tune-rate is 0": func(p *PartyParams) { p.FineTune = 1 },
+	for want, change := range map[string]func(*PartyParams){
+		"users is 0":        func(p *PartyParams) { p.Users = 0 },
+		"0 items":           func(p *PartyParams) { p.Items = 0 },
+		"clip-ratings is 0": func(p *PartyParams) { p.Unit = dp.User },
+		"clip-ratings is 4": func(p *PartyParams) { p.ClipRatings = 4 },
+		"at random":         func(p *PartyParams) { p.RandomUsers = true },
+		`unit is "family"`:  func(p *PartyParams) { p.Unit = "family" },
 	} {
 		p := good
 		change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("Validate says %v; it must say that %s and nothing else", err, name)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Validate says %v; it must say %q and nothing else", err, want)
 		}
 	}
 }

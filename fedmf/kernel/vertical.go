@@ -1,10 +1,12 @@
 package kernel
 
 import (
-	"encoding/binary"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
@@ -188,28 +190,20 @@ func (t *Vertical) Finish(model []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// A party's state of VFL for a restart holds its V_k, its items, and the steps on V_k that are paid
-// for and not taken.
-//
-//	state = domain ‖ finished (1 byte) ‖ noise: kind (1), multiplier (8), rate (8), steps (4)
-//	        ‖ rows (4) ‖ columns (4) ‖ items (4 each) ‖ embeddings
-//
-// Integers are big endian, and so are floats, except for the embeddings, which are as
-// [Matrix.Encode] writes them. The keeper of a state must detect damage.
-const verticalState = "fedsim/fedmf/vertical/v1\n"
+// verticalDomain begins a party's state of VFL for a restart. A verticalState in JSON follows. The keeper of a state must
+// detect damage.
+const verticalDomain = "fedsim/fedmf/vertical/v2\n"
 
-// verticalHead is the part of a state between the domain and the items.
-type verticalHead struct {
-	Finished, Kind           uint8
-	Multiplier, SamplingRate float64
-	Steps, Rows, Cols        uint32
+// verticalState is as private as V_k: more exact than the embeddings that the party may publish.
+type verticalState struct {
+	Finished bool `json:"finished"`
+	// Last is the noise of the steps on V_k that are paid for and not taken.
+	Last       protocol.Noise `json:"last"`
+	Items      []int32        `json:"items"`
+	Embeddings []byte         `json:"embeddings"` // V_k as [model.Matrix.Encode] writes it
 }
 
-// verticalFixed is the number of bytes before the items.
-var verticalFixed = len(verticalState) + binary.Size(verticalHead{})
-
-// Save returns nil before the first round. The state is as private as V_k: more exact than the
-// embeddings that the party may publish.
+// Save returns nil before the first round.
 func (t *Vertical) Save() ([]byte, error) {
 	if t.alone {
 		return nil, errors.New("fedmf: a party that trains alone is a baseline, and has no state to keep")
@@ -217,17 +211,8 @@ func (t *Vertical) Save() ([]byte, error) {
 	if t.steps == nil {
 		return nil, nil
 	}
-	v := t.steps.v
-	h := verticalHead{
-		Kind: uint8(t.last.Kind), Multiplier: t.last.Multiplier, SamplingRate: t.last.SamplingRate, Steps: uint32(t.last.Steps),
-		Rows: uint32(v.Rows()), Cols: uint32(v.Cols()),
-	}
-	if t.finished {
-		h.Finished = 1
-	}
-	b, err := binary.Append([]byte(verticalState), binary.BigEndian, h)
-	b, err2 := binary.Append(b, binary.BigEndian, t.items)
-	return append(b, v.Encode()...), errors.Join(err, err2)
+	b, err := json.Marshal(verticalState{t.finished, t.last, t.items, t.steps.v.Encode()})
+	return append([]byte(verticalDomain), b...), err
 }
 
 // Restore takes up a saved state, before the first round. It draws the trimmed ratings of a
@@ -236,53 +221,33 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	if state == nil {
 		return nil
 	}
-	last, finished, err := t.decodeHead(state)
-	if err != nil {
-		return err
+	rest, ok := bytes.CutPrefix(state, []byte(verticalDomain))
+	if !ok {
+		return fmt.Errorf("fedmf: a state of %d bytes that does not begin with %q: it is of another algorithm or version", len(state), verticalDomain)
 	}
-	rest := state[verticalFixed:]
-	for k, j := range t.items {
-		if got := binary.BigEndian.Uint32(rest[4*k:]); got != uint32(j) {
-			return fmt.Errorf("fedmf: the state is of item %d at place %d; the party owns %d there", got, k, j)
-		}
+	var s verticalState
+	if err := json.Unmarshal(rest, &s); err != nil {
+		return fmt.Errorf("fedmf: the state: %w", err)
+	}
+	switch n := s.Last; {
+	case n.Kind != protocol.NoNoise && n.Kind != protocol.PartyNoise:
+		return fmt.Errorf("fedmf: the state has noise of the kind %s; a party noises its own steps", n.Kind)
+	case n.Steps > t.params.ItemSteps || !(n.SamplingRate > 0 && n.SamplingRate <= 1) || !(n.Multiplier >= 0):
+		return fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last round",
+			n.Steps, n.SamplingRate, n.Multiplier, t.params.ItemSteps)
+	case !slices.Equal(s.Items, t.items):
+		return fmt.Errorf("fedmf: the state is of other items than the %d that the party owns", len(t.items))
 	}
 	// Project as for a broadcast: the sensitivity holds for feasible embeddings only.
-	v, err := t.params.receive(rest[4*len(t.items):], len(t.items), nil)
+	v, err := t.params.receive(s.Embeddings, len(t.items), nil)
 	if err != nil {
 		return err
 	}
 	if err = t.prepare(src); err != nil {
 		return err
 	}
-	t.steps.v, t.last, t.finished = v, last, finished
+	t.steps.v, t.last, t.finished = v, s.Last, s.Finished
 	return nil
-}
-
-// decodeHead reads a state up to its items, and checks the state's length.
-func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err error) {
-	if want := verticalFixed + len(t.items)*(4+8*t.params.Rank); len(b) != want {
-		return last, false, fmt.Errorf("fedmf: a state of %d bytes; a state of %d items has %d", len(b), len(t.items), want)
-	}
-	if got := string(b[:len(verticalState)]); got != verticalState {
-		return last, false, fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, verticalState)
-	}
-	var h verticalHead
-	_, err = binary.Decode(b[len(verticalState):], binary.BigEndian, &h)
-	last = protocol.Noise{Kind: protocol.NoiseKind(h.Kind), Multiplier: h.Multiplier, SamplingRate: h.SamplingRate, Steps: int(h.Steps)}
-	switch {
-	case err != nil:
-		return last, false, err
-	case h.Finished > 1:
-		return last, false, fmt.Errorf("fedmf: the state says finished %d; 0 is no and 1 is yes", h.Finished)
-	case last.Kind != protocol.NoNoise && last.Kind != protocol.PartyNoise:
-		return last, false, fmt.Errorf("fedmf: the state has noise of the kind %s; a party noises its own steps", last.Kind)
-	case last.Steps > t.params.ItemSteps || !(last.SamplingRate > 0 && last.SamplingRate <= 1) || !(last.Multiplier >= 0):
-		return last, false, fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last round",
-			last.Steps, last.SamplingRate, last.Multiplier, t.params.ItemSteps)
-	case uint64(h.Rows) != uint64(len(t.items)) || uint64(h.Cols) != uint64(t.params.Rank):
-		return last, false, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", h.Rows, h.Cols, len(t.items), t.params.Rank)
-	}
-	return last, h.Finished == 1, nil
 }
 
 func (t *Vertical) Snapshot() ([]byte, error) { return t.Save() }

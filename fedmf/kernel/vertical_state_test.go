@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -119,27 +120,32 @@ func TestVerticalRestoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = len("fedsim/fedmf/vertical/v1\n")
-	changed := func(at int, with ...byte) []byte {
-		b := bytes.Clone(good)
-		copy(b[at:], with)
-		return b
+	changed := func(change func(*verticalState)) []byte {
+		var s verticalState
+		if err := json.Unmarshal(good[len(verticalDomain):], &s); err != nil {
+			t.Fatal(err)
+		}
+		change(&s)
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append([]byte(verticalDomain), b...)
 	}
 	nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
 	for name, c := range map[string]struct {
 		state []byte
 		want  string
 	}{
-		"short":           {good[:len(good)-1], "bytes"},
-		"empty":           {[]byte{}, "bytes"},
-		"another version": {changed(head-2, '2'), "version"},
-		"finished":        {changed(head, 2), "finished 2"},
-		"noise":           {changed(head+1, byte(protocol.Split)), "kind"},
-		"steps":           {changed(head+18, 0, 0, 0, 5), "5 steps"},
-		"rate":            {changed(head+10, make([]byte, 8)...), "rate 0"},
-		"columns":         {changed(head+26, 0, 0, 0, 3), "3 x 3"},
-		"other items":     {changed(head+30, 0, 0, 0, 1), "item 1"},
-		"not finite":      {changed(head+30+3*4, nan...), "row 0"},
+		"short":           {good[:len(good)-1], "unexpected end"},
+		"empty":           {[]byte{}, "0 bytes"},
+		"another version": {bytes.Replace(good, []byte("v2"), []byte("v3"), 1), "version"},
+		"noise":           {changed(func(s *verticalState) { s.Last.Kind = protocol.Split }), "kind"},
+		"steps":           {changed(func(s *verticalState) { s.Last.Steps = 5 }), "5 steps"},
+		"rate":            {changed(func(s *verticalState) { s.Last.SamplingRate = 0 }), "rate 0"},
+		"columns":         {changed(func(s *verticalState) { s.Embeddings = append(s.Embeddings, s.Embeddings...) }), "bytes"},
+		"other items":     {changed(func(s *verticalState) { s.Items[0] = 1 }), "other items"},
+		"not finite":      {changed(func(s *verticalState) { copy(s.Embeddings, nan) }), "row 0"},
 	} {
 		p, _ := lasting(t)
 		if err = p.Restore(c.state, lastingSource); err == nil || !strings.Contains(err.Error(), c.want) {
