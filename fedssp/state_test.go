@@ -2,7 +2,9 @@ package fedssp
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -22,7 +24,7 @@ import (
 const (
 	ofModels       = "fedsim/fedssp/model/v1\n"
 	ofSingleModels = "fedsim/fedssp/model/v2\n"
-	ofStates       = "fedsim/fedssp/state/v2\n"
+	ofStates       = "fedsim/fedssp/state/v3\n"
 	mostColumns    = 500
 )
 
@@ -102,19 +104,41 @@ func trained(t testing.TB) (*serving.Strategy, []byte) {
 	return s, state
 }
 
+// changedState returns a state with one part changed. A dot leads to a part of the record.
+func changedState(t testing.TB, state []byte, part string, change func([]byte) []byte) []byte {
+	t.Helper()
+	var whole, inner map[string]any
+	if err := json.Unmarshal(state[len(ofStates):], &whole); err != nil {
+		t.Fatal(err)
+	}
+	inner = whole
+	if name, ok := strings.CutPrefix(part, "own."); ok {
+		inner, part = whole["own"].(map[string]any), name
+	}
+	b, err := base64.StdEncoding.DecodeString(inner[part].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner[part] = change(b)
+	text, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]byte(ofStates), text...)
+}
+
 // A state that does not fit is refused with the reason, and changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	_, state := trained(t)
-	at := func(i int, b byte) []byte {
-		c := slices.Clone(state)
-		c[i] = b
-		return c
+	changed := func(part string, change func(b []byte) []byte) []byte {
+		return changedState(t, state, part, change)
 	}
-	begin := len(ofStates) + 16
-	model := begin + 12 + len(ofModels) + 1
-	weights := begin + 12 + int(binary.BigEndian.Uint32(state[begin+8:])) // a flag, the deviation and a weight for each item
 	nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
-	put := func(i int, x []byte) []byte { return slices.Replace(slices.Clone(state), i, i+len(x), x...) }
+	put := func(i int, x []byte) func([]byte) []byte {
+		return func(b []byte) []byte { return slices.Replace(b, i, i+len(x), x...) }
+	}
+	shorter := func(b []byte) []byte { return b[:len(b)-1] }
+	flags := len(ofModels)
 	other := full(7, 2)
 	s := newStrategy(t, other, 10, 0.01)
 	otherState, err := s.Save()
@@ -127,20 +151,19 @@ func TestRestoreRefuses(t *testing.T) {
 		want  string
 	}{
 		{"nothing", nil, "0 bytes"},
-		{"another version", at(len(ofStates)-2, '9'), "another algorithm or version"},
-		{"another session", at(len(ofStates), 9), "is of session 09"},
-		{"a later round", at(begin+7, 5), "of round 5; the last one is 4"},
-		{"a long model", at(begin+8, 1), "ends within its model"},
-		{"another model", at(begin+12, 'x'), "another algorithm or version"},
-		{"flags of another form", at(model-1, 0xff), "some of the items"},
-		{"NaN in the model", put(model, nan), "mean hold NaN"},
-		{"NaN in the weights", put(weights+1+8*6, nan), "weight counts hold NaN"},
-		{"a negative deviation", put(weights+1, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1))), "their deviation not negative"},
-		{"cut off within the weights", state[:weights+8*6], "bytes of weight counts"},
-		{"cut off", state[:len(state)-1], "before part 5 of the record"},
-		{"cut off within the record", state[:len(state)-10], "of the record"},
-		{"NaN in the record", put(len(state)-1-8, nan), "record of the state's sums holds NaN"},
-		{"too long", append(slices.Clone(state), 0), "stand behind"},
+		{"another version", bytes.Replace(state, []byte("v3"), []byte("v9"), 1), "another algorithm or version"},
+		{"another session", changed("session", put(0, []byte{9})), "is of session 09"},
+		{"a later round", bytes.Replace(state, []byte(`"round":3`), []byte(`"round":5`), 1), "of round 5; the last one is 4"},
+		{"another model", changed("model", put(0, []byte{'x'})), "another algorithm or version"},
+		{"flags of another form", changed("model", put(flags, []byte{0xff})), "some of the items"},
+		{"NaN in the model", changed("model", put(flags+1, nan)), "mean hold NaN"},
+		{"NaN in the weights", changed("weight", put(8*6, nan)), "weight counts hold NaN"},
+		{"a negative deviation", changed("weight", put(0, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1)))), "the first is not negative"},
+		{"cut off within the weights", changed("weight", shorter), "bytes of weight counts"},
+		{"cut off", state[:len(state)-1], "unexpected end"},
+		{"cut off within the record", changed("own.moments", shorter), "bytes of the record's moments"},
+		{"NaN in the record", changed("own.bias", put(8, nan)), "the record's bias hold NaN"},
+		{"too long", append(slices.Clone(state), 0), "invalid character"},
 		{"another shape", otherState, "need"},
 	} {
 		fresh := newStrategy(t, full(6, 2), 10, 0.01)
@@ -252,8 +275,12 @@ func FuzzRestore(f *testing.F) {
 		if s.Restore(b) != nil {
 			return
 		}
-		if again, err := s.Save(); err != nil || !bytes.Equal(again, b) {
-			t.Errorf("%x is restored and saved as something else (%v)", b, err)
+		saved, err := s.Save()
+		if err != nil || s.Restore(saved) != nil {
+			t.Fatalf("%x is restored, and what it saves is not (%v)", b, err)
+		}
+		if again, err := s.Save(); err != nil || !bytes.Equal(again, saved) {
+			t.Errorf("%x is restored and saved as something else (%v)", saved, err)
 		}
 	})
 }

@@ -202,6 +202,20 @@ func Numbers(b []byte) []float64 {
 	return x
 }
 
+// Finite decodes n numbers of a saved state. All are finite, and the first, a measure of noise, is not negative; it may be +Inf.
+func Finite(what string, b []byte, n int) ([]float64, error) {
+	if len(b) != 8*n {
+		return nil, fmt.Errorf("fedssp: %d bytes of %s; there must be %d", len(b), what, 8*n)
+	}
+	x := Numbers(b)
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, -1) || i == 0 && v < 0 || i > 0 && math.IsInf(v, 1) {
+			return nil, fmt.Errorf("fedssp: %s hold %v at place %d; numbers are finite, and the first is not negative", what, v, i)
+		}
+	}
+	return x, nil
+}
+
 // singleDomain begins a model in single precision ([Params.Single]). The server rounds its own
 // model before it broadcasts it, so that both sides compute with the same numbers. The rounded
 // numbers were released before, so rounding costs no privacy. The model has half the bytes, and

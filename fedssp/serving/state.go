@@ -1,10 +1,12 @@
 package serving
 
 import (
-	"encoding/binary"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/fedssp/kernel"
@@ -29,10 +31,13 @@ type Solving interface {
 	// Solve takes in a sum of statistics. It is not called until the weights of items are known,
 	// unless the solver sums gradients by user.
 	Solve(s *Strategy, r Absorbed, run protocol.Runner) error
-	// Save appends the solver's part of a checkpoint. restore reads that part and returns the bytes
-	// after it.
-	Save(b []byte) []byte
-	Restore(p *kernel.Params, b []byte) (Solving, []byte, error)
+}
+
+// Keeper is a Solving whose state does not follow from the model.
+type Keeper interface {
+	// Save returns the solver's part of a checkpoint, and Restore reads it.
+	Save() []byte
+	Restore(p *kernel.Params, b []byte) (Solving, error)
 }
 
 // StrategyParams holds the settings of the server's side.
@@ -131,186 +136,136 @@ func (s *Strategy) records() bool {
 	return ok && s.All.TopItems == 0
 }
 
-// parts lists the parts of a record: the numbers of each, and its number of precisions.
-func (r *Record) parts(p *kernel.Params) []recordPart {
-	m, d := p.Items, p.Rank
-	return []recordPart{
-		{&r.Mean, nil, 2, 1}, {&r.Bias, nil, m, m}, {&r.Moments, nil, m * d, m},
-		{nil, &r.Gramian, d * d, 0}, {nil, &r.Items, m * p.Packed(), 0},
-	}
-}
+// stateDomain begins the state of a strategy that survives a restart. A state in JSON follows. The
+// domain ends in the version of the form. The keeper of a state must detect damage.
+const stateDomain = "fedsim/fedssp/state/v3\n"
 
-type recordPart struct {
-	sum              **Sum
-	plain            *[]float64
-	size, precisions int
+// state is a strategy between two rounds. The numbers of a part are as [measured] writes them.
+type state struct {
+	Session []byte            `json:"session"`
+	Round   uint64            `json:"round"`          // planned rounds
+	Model   []byte            `json:"model"`          // see [kernel.Model.Encode]
+	Weight  []byte            `json:"weight"`         // deviation and c_j/|U1|
+	Left    []byte            `json:"left,omitempty"` // deviation and sums for biases, with several of them
+	Solving []byte            `json:"solving"`        // of a [Keeper]
+	Own     map[string][]byte `json:"own,omitempty"`  // the record of this session, with solvers from whose sums a session can start
+	Encoded bool              `json:"encoded"`        // V has yet to follow the encoder
+	Encoder []byte            `json:"encoder"`
 }
-
-// save appends the session's own sums. Each part is 0 if there is none, or else 1 and its numbers. Precisions of a part are all equal, and one stands for them.
-func (r *Record) save(b []byte) []byte {
-	for _, x := range r.parts(&kernel.Params{}) {
-		switch {
-		case x.sum != nil && *x.sum != nil:
-			b = kernel.AppendFloats(append(b, 1), (*x.sum).Precision[0])
-			b = kernel.AppendFloats(b, (*x.sum).Value...)
-		case x.plain != nil && len(*x.plain) > 0:
-			b = kernel.AppendFloats(append(b, 1), *x.plain...)
-		default:
-			b = append(b, 0)
-		}
-	}
-	return b
-}
-
-// restoreRecord reads the form of save, and returns the bytes after it.
-func restoreRecord(p *kernel.Params, b []byte) (r Record, rest []byte, err error) {
-	for i, x := range r.parts(p) {
-		if len(b) == 0 || b[0] > 1 {
-			return r, nil, fmt.Errorf("fedssp: the state ends before part %d of the record of its sums, which must begin with 0 or 1", i+1)
-		}
-		there := b[0] == 1
-		if b = b[1:]; !there {
-			continue
-		}
-		size := 8 * x.size
-		if x.sum != nil {
-			size += 8
-		}
-		if len(b) < size {
-			return r, nil, fmt.Errorf("fedssp: the state has %d bytes in part %d of the record of its sums; there must be %d", len(b), i+1, size)
-		}
-		numbers := kernel.Numbers(b[:size])
-		b = b[size:]
-		for k, v := range numbers {
-			if first := x.sum != nil && k == 0; math.IsNaN(v) || math.IsInf(v, 0) && !(first && v > 0) || first && v < 0 {
-				return r, nil, fmt.Errorf("fedssp: part %d of the record of the state's sums holds %v at place %d", i+1, v, k)
-			}
-		}
-		if x.plain != nil {
-			*x.plain = numbers
-			continue
-		}
-		*x.sum = NewSum(numbers[1:], x.precisions, 1)
-		for k := range (*x.sum).Precision {
-			(*x.sum).Precision[k] = numbers[0]
-		}
-	}
-	return r, b, nil
-}
-
-// stateDomain begins the state of a strategy that survives a restart: the session, the number of
-// planned rounds, the model, and the weight counts.
-//
-//	state = domain ‖ session (16 bytes) ‖ round (8) ‖ model length (4) ‖ model ‖
-//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖
-//	        (0 or 1 ‖ (deviation ‖ sums for biases (m), if 1), with several of them) ‖ (kept, with the pooled solver) ‖
-//	        (record, with solvers from whose sums a session can start) ‖
-//	        (0 or 1 ‖ encoder, if there is one)
-//	kept = weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0)
-//
-// The flag before the encoder's state says that V has yet to follow the encoder.
-//
-// Integers are big endian, numbers as in the model ([kernel.Model.Encode]). The domain ends in the version
-// of the form. The keeper of a state must detect damage.
-const stateDomain = "fedsim/fedssp/state/v2\n"
 
 // Save returns the state before the next call of Next.
 func (s *Strategy) Save() ([]byte, error) {
-	model := s.model.Encode()
-	b := append([]byte(stateDomain), s.Params.Session[:]...)
-	b = binary.BigEndian.AppendUint64(b, s.Round)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(model)))
-	b = append(b, model...)
-	b = appendMeasured(b, s.fresh, s.freshNoise)
-	if s.Params.BiasRounds > 1 {
-		b = appendMeasured(b, s.Left.Sums, s.Left.Noise)
+	x := state{Session: s.Params.Session[:], Round: s.Round, Model: s.model.Encode(), Weight: measured(s.fresh, s.freshNoise),
+		Left: measured(s.Left.Sums, s.Left.Noise), Encoded: s.Encoded}
+	if k, ok := s.Solving.(Keeper); ok {
+		x.Solving = k.Save()
 	}
-	b = s.Solving.Save(b)
 	if s.records() {
-		b = s.own.save(b)
+		x.Own = s.own.save()
 	}
-	if s.Encoder == nil {
-		return b, nil
+	if s.Encoder != nil {
+		x.Encoder = s.Encoder.Save()
 	}
-	if s.Encoded {
-		return append(append(b, 1), s.Encoder.Save()...), nil
-	}
-	return append(append(b, 0), s.Encoder.Save()...), nil
+	b, err := json.Marshal(x)
+	return append([]byte(stateDomain), b...), err
 }
 
-// appendMeasured appends a flag and, if there are numbers, the deviation of their noise and a
-// number for every item.
-func appendMeasured(b []byte, x []float64, noise float64) []byte {
-	if x == nil {
-		return append(b, 0)
+// measured encodes numbers behind the deviation or precision of their noise; nil for no numbers.
+func measured(x []float64, noise float64) []byte {
+	if len(x) == 0 {
+		return nil
 	}
-	return kernel.AppendFloats(kernel.AppendFloats(append(b, 1), noise), x...)
+	return kernel.AppendFloats(kernel.AppendFloats(nil, noise), x...)
+}
+
+// unmeasured reads n numbers that measured wrote.
+func unmeasured(what string, b []byte, n int) (x []float64, noise float64, err error) {
+	if b == nil {
+		return nil, 0, nil
+	}
+	if x, err = kernel.Finite(what, b, n+1); err != nil {
+		return nil, 0, err
+	}
+	return x[1:], x[0], nil
+}
+
+// save encodes the session's own sums. All precisions of a sum are equal, and one stands for them.
+func (r *Record) save() map[string][]byte {
+	out := map[string][]byte{"gramian": measured(r.Gramian, 0), "items": measured(r.Items, 0)}
+	for name, x := range map[string]*Sum{"mean": r.Mean, "bias": r.Bias, "moments": r.Moments} {
+		if x != nil {
+			out[name] = measured(x.Value, x.Precision[0])
+		}
+	}
+	return out
+}
+
+// restoreRecord reads the form of save.
+func restoreRecord(p *kernel.Params, saved map[string][]byte) (r Record, err error) {
+	plain := func(name string, size int) []float64 {
+		x, _, failed := unmeasured("the record's "+name, saved[name], size)
+		err = errors.Join(err, failed)
+		return x
+	}
+	sum := func(name string, rows, width int) *Sum {
+		x, precision, failed := unmeasured("the record's "+name, saved[name], rows*width)
+		if err = errors.Join(err, failed); x == nil {
+			return nil
+		}
+		return &Sum{x, slices.Repeat([]float64{precision}, rows)}
+	}
+	m, d := p.Items, p.Rank
+	r = Record{Mean: sum("mean", 1, 2), Bias: sum("bias", m, 1), Moments: sum("moments", m, d), Gramian: plain("gramian", d*d), Items: plain("items", m*p.Packed())}
+	return r, err
 }
 
 // Restore returns an error that says why if a state belongs to another session or does not fit. The
 // strategy is then unchanged.
-func (s *Strategy) Restore(state []byte) error {
-	session := s.Params.Session
-	b := state
-	if len(b) < len(stateDomain)+len(session)+8+4 {
-		return fmt.Errorf("fedssp: a state of %d bytes; it begins with %d", len(b), len(stateDomain)+len(session)+8+4)
+func (s *Strategy) Restore(b []byte) error {
+	rest, ok := bytes.CutPrefix(b, []byte(stateDomain))
+	if !ok {
+		return fmt.Errorf("fedssp: a state of %d bytes that does not begin with %q: it is of another algorithm or version", len(b), stateDomain)
 	}
-	if got := string(b[:len(stateDomain)]); got != stateDomain {
-		return fmt.Errorf("fedssp: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, stateDomain)
+	var x state
+	if err := json.Unmarshal(rest, &x); err != nil {
+		return fmt.Errorf("fedssp: the state: %w", err)
 	}
-	b = b[len(stateDomain):]
-	if got := b[:len(session)]; string(got) != string(session[:]) {
-		return fmt.Errorf("fedssp: the state is of session %x; this one is %x", got, session)
+	if !bytes.Equal(x.Session, s.Params.Session[:]) {
+		return fmt.Errorf("fedssp: the state is of session %x; this one is %x", x.Session, s.Params.Session)
 	}
-	b = b[len(session):]
+	if x.Round > uint64(len(s.Params.Steps)) {
+		return fmt.Errorf("fedssp: the state is of round %d; the last one is %d", x.Round, len(s.Params.Steps))
+	}
 	next := *s // takes effect as a whole, or not at all
-	round, length := binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
-	if round > uint64(len(s.Params.Steps)) {
-		return fmt.Errorf("fedssp: the state is of round %d; the last one is %d", round, len(s.Params.Steps))
-	}
-	b = b[12:]
-	if uint64(length) > uint64(len(b)) {
-		return fmt.Errorf("fedssp: the state ends within its model of %d bytes", length)
-	}
-	model, err := kernel.DecodeModel(b[:length], &s.All)
-	if err != nil {
+	var err error
+	if next.model, err = kernel.DecodeModel(x.Model, &s.All); err != nil {
 		return err
 	}
-	if err = next.turnBack(model); err != nil {
+	if err = next.turnBack(next.model); err != nil {
 		return err
 	}
-	weight, deviation, b, err := next.decodeMeasured("weight counts", b[length:])
-	if err != nil {
+	p := &next.Params.Params
+	if next.fresh, next.freshNoise, err = unmeasured("weight counts", x.Weight, p.Items); err != nil {
 		return err
 	}
-	var before left
-	if next.Params.BiasRounds > 1 {
-		if before.Sums, before.Noise, b, err = next.decodeMeasured("sums for biases", b); err != nil {
+	if next.Left.Sums, next.Left.Noise, err = unmeasured("sums for biases", x.Left, p.Items); err != nil {
+		return err
+	}
+	if k, ok := next.Solving.(Keeper); ok {
+		if next.Solving, err = k.Restore(p, x.Solving); err != nil {
 			return err
 		}
 	}
-	if next.Solving, b, err = next.Solving.Restore(&next.Params.Params, b); err != nil {
+	if next.own, err = restoreRecord(p, x.Own); err != nil {
 		return err
 	}
-	next.own = Record{}
-	if next.records() {
-		if next.own, b, err = restoreRecord(&next.Params.Params, b); err != nil {
+	if next.Encoder != nil {
+		if err = next.Encoder.Restore(x.Encoder); err != nil {
 			return err
 		}
 	}
-	switch {
-	case next.Encoder == nil && len(b) > 0:
-		return fmt.Errorf("fedssp: %d bytes stand behind the state; there must be none", len(b))
-	case next.Encoder != nil && (len(b) == 0 || b[0] > 1):
-		return errors.New("fedssp: the state ends before its encoder's state, which must begin with 0 or 1")
-	case next.Encoder != nil:
-		if err := next.Encoder.Restore(b[1:]); err != nil {
-			return err
-		}
-	}
-	next.Encoded, next.Left = len(b) > 0 && b[0] == 1, before
-	next.uncounted = model.Unchosen && s.chosenBy(round)
-	next.Round, next.model, next.fresh, next.freshNoise = round, model, weight, deviation
+	next.Round, next.Encoded = x.Round, x.Encoded
+	next.uncounted = next.model.Unchosen && s.chosenBy(x.Round)
 	next.weigh()
 	*s = next
 	return nil
@@ -328,22 +283,4 @@ func (s *Strategy) turnBack(m *kernel.Model) error {
 	default:
 		return nil
 	}
-}
-
-// decodeMeasured reads the form of appendMeasured, and returns the bytes after it.
-func (s *Strategy) decodeMeasured(what string, b []byte) (x []float64, deviation float64, rest []byte, err error) {
-	if len(b) > 0 && b[0] == 0 {
-		return nil, 0, b[1:], nil
-	}
-	end := 1 + 8*(1+s.Params.Items)
-	if len(b) < end || b[0] != 1 {
-		return nil, 0, nil, fmt.Errorf("fedssp: the state has %d bytes of %s and more; 0 leads none, and 1 %d bytes for %d items", len(b), what, end-1, s.Params.Items)
-	}
-	x = kernel.Numbers(b[1:end])
-	for i, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) || i == 0 && v < 0 {
-			return nil, 0, nil, fmt.Errorf("fedssp: the state's %s hold %v at place %d; they are finite, and their deviation not negative", what, v, i)
-		}
-	}
-	return x[1:], x[0], b[end:], nil
 }

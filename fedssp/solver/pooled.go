@@ -2,7 +2,6 @@ package solver
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas"
@@ -237,29 +236,23 @@ func predictOthers(design posterior.Design, effects [][]float64, basis blas64.Ge
 	return out
 }
 
-// Save appends weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0).
-func (k *Kept) Save(b []byte) []byte {
-	return kernel.AppendFloats(kernel.AppendFloats(kernel.AppendFloats(b, k.Weight, k.variance), k.moments...), k.gramian...)
+// Save returns weight ‖ variance ‖ moments (m·d) ‖ gramian (d·d); nil if nothing is kept.
+func (k *Kept) Save() []byte {
+	if k.Weight == 0 {
+		return nil
+	}
+	return kernel.AppendFloats(nil, slices.Concat([]float64{k.Weight, k.variance}, k.moments, k.gramian)...)
 }
 
-func (*Kept) Restore(p *kernel.Params, b []byte) (serving.Solving, []byte, error) {
-	m, d := p.Items, p.Rank
-	end := 16
-	if len(b) >= 8 && kernel.FloatAt(b, 0) != 0 {
-		end += 8 * (m*d + d*d)
+// Restore reads what Save returned.
+func (*Kept) Restore(p *kernel.Params, b []byte) (serving.Solving, error) {
+	if b == nil {
+		return &Kept{}, nil
 	}
-	if len(b) < end {
-		return nil, nil, fmt.Errorf("fedssp: the state has %d bytes of earlier statistics and more; there must be %d", len(b), end)
+	at, d := 2+p.Items*p.Rank, p.Rank
+	x, err := kernel.Finite("earlier statistics", b, at+d*d)
+	if err != nil {
+		return nil, err
 	}
-	x := kernel.Numbers(b[:end])
-	for i, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) || i < 2 && v < 0 {
-			return nil, nil, fmt.Errorf("fedssp: the state's earlier statistics hold %v at place %d; they are finite, and weight and variance not negative", v, i)
-		}
-	}
-	k := &Kept{Weight: x[0], variance: x[1]}
-	if k.Weight != 0 {
-		k.moments, k.gramian = x[2:2+m*d], x[2+m*d:]
-	}
-	return k, b[end:], nil
+	return &Kept{Weight: x[0], variance: x[1], moments: x[2:at], gramian: x[at:]}, nil
 }

@@ -89,14 +89,6 @@ func (x Stateless) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.R
 	return x(s, r, run)
 }
 
-// Save appends nothing.
-func (Stateless) Save(b []byte) []byte { return b }
-
-// Restore reads nothing.
-func (x Stateless) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
-	return x, b, nil
-}
-
 // Closed is a solver of normal equations: users send second-order statistics of their embeddings
 // and moments of their ratings.
 type Closed struct{ Base }
@@ -217,14 +209,6 @@ func (x resuming) Resume(s *serving.Strategy, run protocol.Runner) error {
 		x(s, y, run)
 	}
 	return nil
-}
-
-// Save appends nothing.
-func (resuming) Save(b []byte) []byte { return b }
-
-// Restore reads nothing.
-func (x resuming) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
-	return x, b, nil
 }
 
 // Encoded is the solver in which a public encoder computes v_j from the item's features or its id.
