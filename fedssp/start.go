@@ -228,20 +228,17 @@ func checkSteps(got, want []kernel.Step) error {
 
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s := settings.Of(c)
-	width, err := savedWidth(s, set, files.Features())
-	if err != nil {
-		return nil, err
-	}
-	if _, missing := files.Matrix("item_embeddings", set.Items, width); missing != nil && s.WeighsPopularity() {
-		width-- // a run from before popularity was weighed
-	}
 	m := saved{lastUnknown: s.Implicit() && s.OfSomeItems()}
+	var err error
 	read := func(name string, rows, cols int) *model.Matrix {
 		x, readErr := files.Matrix(name, rows, cols)
 		err = errors.Join(err, readErr)
 		return x
 	}
-	m.items, m.users = read("item_embeddings", set.Items, width), read("user_embeddings", set.Users, width)
+	if m.items = read("item_embeddings", set.Items, -1); err != nil {
+		return nil, err
+	}
+	m.users = read("user_embeddings", set.Users, m.items.Cols())
 	if s.Biases() || files.Has("item_bias") {
 		m.itemBias = read("item_bias", set.Items, 1)
 	}
@@ -256,7 +253,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	}
 	m.mean = *files.Mean()
 	if s.Loss().Logits {
-		if m.logistic, err = m.logits(set, width); err != nil {
+		if m.logistic, err = m.logits(set, m.items.Cols()); err != nil {
 			return nil, err
 		}
 	}
@@ -298,27 +295,6 @@ func (m *saved) order(out *algorithm.Saved, c config.Config, set *dataset.Set, f
 		order.Rank(nil, out.Popularity)
 	}
 	return nil
-}
-
-// savedWidth is the length of the embeddings of a run, with features that were agreed on, or nil.
-func savedWidth(s settings.Settings, set *dataset.Set, f *dataset.ItemFeatures) (int, error) {
-	rank := int(algorithm.Rank.Or(s.Config, s.Rank()))
-	if !s.Items() {
-		rank = 1
-	}
-	if s.WeighsPopularity() {
-		rank++
-	}
-	if !s.WeighsFeatures() {
-		return rank, nil
-	}
-	if f == nil {
-		var err error
-		if f, _, err = algorithm.ReadFeatures(s.Config, set); err != nil {
-			return 0, err
-		}
-	}
-	return rank + s.UserFeatures(f).Width(), nil
 }
 
 // saved is a model that was read. With biases, each bias matrix has one number in each row.

@@ -129,7 +129,7 @@ func FilesOf(dir string) (Files, error) {
 	return Files{Dir: dir, Start: summary.Mean}, err
 }
 
-// Matrix reads a matrix of this size.
+// Matrix reads a matrix of this size; cols below 0: of any number of columns.
 func (f Files) Matrix(name string, rows, cols int) (*model.Matrix, error) {
 	if f.Named == nil {
 		return readNPY(filepath.Join(f.Dir, name+".npy"), rows, cols)
@@ -138,7 +138,7 @@ func (f Files) Matrix(name string, rows, cols int) (*model.Matrix, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no %s", name)
 	}
-	if r, c := x.Dims(); r != rows || c != cols {
+	if r, c := x.Dims(); r != rows || cols >= 0 && c != cols {
 		return nil, fmt.Errorf("%s is %d x %d; by the experiment it must be %d x %d", name, r, c, rows, cols)
 	}
 	return x, nil
