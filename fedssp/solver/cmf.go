@@ -1,9 +1,6 @@
 package solver
 
 import (
-	"math"
-	"slices"
-
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
@@ -69,28 +66,7 @@ func (cmf) Start(p *kernel.Params, v []float64, draw func() float64) { NewCollec
 func (cmf) Begin(p *kernel.Params) serving.Solving { return NewCollective(p) }
 
 func (cmf) Check(p *kernel.Params, e *problems.List) {
-	if p.Features == nil {
-		e.Add("solver %s needs features of the items", CMF)
-	} else if p.Features.Items == p.Items { // a wrong length is reported elsewhere
-		for i := range p.Features.Categories {
-			checkCategory(&p.Features.Categories[i], p.Items, e)
-		}
-	}
-}
-
-// checkCategory checks that a category of features has the right shape and positive weights.
-func checkCategory(c *dataset.Category, items int, e *problems.List) {
-	n := len(c.Value)
-	if len(c.Start) != items+1 || c.Start[0] != 0 || int(c.Start[items]) != n || len(c.Weight) != n || !slices.IsSorted(c.Start) {
-		e.Add("the features of category %q are not rows of %d items", c.Name, items)
-		return
-	}
-	for k, v := range c.Value {
-		if v < 0 || int(v) >= len(c.Values) || !(c.Weight[k] > 0) || math.IsInf(c.Weight[k], 1) {
-			e.Add("entry %d of category %q is value %d of %d with weight %v; weights are positive and finite", k, c.Name, v, len(c.Values), c.Weight[k])
-			return
-		}
-	}
+	e.If(p.Features == nil, "solver %s needs features of the items", CMF)
 }
 
 // entry is a feature of an item, or an item of a feature.
