@@ -136,17 +136,18 @@ type About struct {
 	// Keys lists the keys that have an effect, besides the keys of every run: [Federated] for
 	// algorithms with clients, Rounds and Rank where the algorithm has them, and its own keys.
 	Keys []*config.Key
-	// Rounds and Rank return the meaning of auto.
-	Rounds, Rank func(config.Config) float64
-	// RankOf returns the meaning of auto where the rank depends on the data, by the number of users. It
-	// returns auto while that number is unknown; nil: Rank decides.
-	RankOf func(config.Config, *config.Facts) config.Number
-	// RoundsOf returns the meaning of auto for rounds where it follows from facts too; nil: Rounds decides.
-	RoundsOf func(config.Config, *config.Facts) float64
+	// Rounds and Rank return the meaning of auto ([Always]). The facts are nil while they are unknown; what needs
+	// them is auto until then.
+	Rounds, Rank func(config.Config, *config.Facts) config.Number
 	// Sums returns the number of secure sums of a run, where it differs from Rounds.
 	Sums func(config.Config) int
 	// CheckFeedback says why the algorithm cannot learn from the feedback of a configuration, "" if it can; nil: it takes any.
 	CheckFeedback func(config.Config) string
+}
+
+// Always is a meaning of auto that depends on nothing.
+func Always(v float64) func(config.Config, *config.Facts) config.Number {
+	return func(config.Config, *config.Facts) config.Number { return config.Fixed(v) }
 }
 
 // sums returns the number of secure sums that a run attempts.
@@ -329,7 +330,7 @@ func SingleOrganisation(c config.Config) bool {
 
 // Files gives access to the model of a finished run in its folder.
 type Files interface {
-	// Matrix reads a matrix of finite numbers, which must have the given size.
+	// Matrix reads a matrix of finite numbers, which must have the given size; cols below 0: any number of columns.
 	Matrix(name string, rows, cols int) (*model.Matrix, error)
 	// Has reports whether there is a matrix of a name.
 	Has(name string) bool

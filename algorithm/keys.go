@@ -156,24 +156,12 @@ func declareRun() {
 	Rounds = config.DeclareNumber(config.Key{
 		Name: "rounds", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 10 to 1000 of matrix factorization, 1 to 16 outer steps of sufficient statistics",
 		Range: config.Between(1, 1_000_000), Flag: true, Placeholder: "T", Help: "Rounds to attempt.",
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			about := Of(c).About()
-			if about.RoundsOf != nil {
-				return config.Fixed(about.RoundsOf(c, f))
-			}
-			return config.Fixed(about.Rounds(c))
-		},
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number { return Of(c).About().Rounds(c, f) },
 	})
 	Rank = config.DeclareNumber(config.Key{
 		Name: "rank", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 1 where there is little but noise to learn from, up to 20", Range: config.Between(1, 1024),
 		Flag: true, Placeholder: "P", Help: "Length of an embedding.",
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			about := Of(c).About()
-			if about.RankOf != nil {
-				return about.RankOf(c, f)
-			}
-			return config.Fixed(about.Rank(c))
-		},
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number { return Of(c).About().Rank(c, f) },
 	})
 	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10; 1 of dp-sgld", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",

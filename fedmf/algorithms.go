@@ -60,7 +60,7 @@ func init() {
 	} {
 		switch {
 		case f.gradients: // one step a round
-			f.about.Rounds = constant(1000)
+			f.about.Rounds = algorithm.Always(1000)
 		case f.langevin:
 			f.about.OneParty, f.about.Keys = true, langevinKeys
 		case f.about.Private && f.about.Clients == algorithm.Users:
@@ -68,10 +68,6 @@ func init() {
 		}
 		algorithm.MustRegister(f)
 	}
-}
-
-func constant(v float64) func(config.Config) float64 {
-	return func(config.Config) float64 { return v }
 }
 
 func plain(a algorithm.About) algorithm.About {
@@ -86,10 +82,10 @@ func users(name, help, paper string) algorithm.About {
 		Units: []dp.Unit{dp.User}, Relation: dp.ZeroOut,
 		OtherUnit: "a client of " + name + " is a user and u_i is trained on all its ratings, so one rating moves whatever the user sends: privacy is stated per user",
 		Keys:      userKeys,
-		Rounds:    constant(10), // users talk rarely (FMF paper, section 6.3)
+		Rounds:    algorithm.Always(10), // users talk rarely (FMF paper, section 6.3)
 		// In ten noisy rounds nothing above rank 1 is learnt: on the synthetic sets ranks 1 to 20
 		// end within 0.004 of one another, and rank 1 sends least.
-		Rank: constant(1),
+		Rank: algorithm.Always(1),
 	}
 }
 
@@ -98,7 +94,7 @@ func vertical(name, help, paper string) algorithm.About {
 		Name: name, Help: help, Paper: paper, Clients: algorithm.ItemParties, Noise: algorithm.PartyNoise, Private: true,
 		Units: []dp.Unit{dp.Rating, dp.User}, Relation: dp.AddRemove,
 		Genres: func(c config.Config) bool { return partition.Is(c, string(split.CategoryPartition)) },
-		Keys:   verticalKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
+		Keys:   verticalKeys, Rounds: algorithm.Always(100), Rank: algorithm.Always(1), // FMF paper, section 4.3
 	}
 }
 
@@ -108,7 +104,7 @@ func horizontal(name, help, paper string) algorithm.About {
 		Units: []dp.Unit{dp.User}, Relation: dp.AddRemove,
 		OtherUnit: "a party of " + name + " fits u_i to all ratings of the user without noise, so one rating moves every row of V that the user touches, by more than the bound for one rating; " +
 			"the provable bound is worse than privacy per user, which the run states",
-		Keys: horizontalKeys, Rounds: constant(100), Rank: constant(1),
+		Keys: horizontalKeys, Rounds: algorithm.Always(100), Rank: algorithm.Always(1),
 	}
 }
 
@@ -117,7 +113,7 @@ func Central(name, help, paper string) algorithm.About {
 	return algorithm.About{
 		Name: name, Help: help, Paper: paper, Clients: algorithm.Nobody, Units: []dp.Unit{dp.User}, OtherUnit: name + " protects nothing",
 		Relation: dp.ZeroOut,
-		Keys:     slices.Concat(startKeys, fitKeys), Rounds: constant(0), Rank: constant(20), // FMF paper, section 4.3
+		Keys:     slices.Concat(startKeys, fitKeys), Rounds: algorithm.Always(0), Rank: algorithm.Always(20), // FMF paper, section 4.3
 	}
 }
 

@@ -105,13 +105,11 @@ func (f *family) complete() {
 	x.Name, x.Features = a.Name, a.Features != algorithm.NoFeatures
 	x.Ranks, x.LearnsItems = !x.OnScale, len(x.Solvers) > 0
 	a.Keys = f.keys()
-	a.Rank = func(c config.Config) float64 { return settings.Of(c).Rank() }
-	a.RankOf = func(c config.Config, facts *config.Facts) config.Number {
+	a.Rank = func(c config.Config, facts *config.Facts) config.Number {
 		return settings.Of(c).Decided(facts).RankOf(facts)
 	}
-	a.Rounds = func(c config.Config) float64 { return settings.Of(c).OuterSteps(nil) }
-	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 {
-		return settings.Of(c).Decided(facts).OuterSteps(facts)
+	a.Rounds = func(c config.Config, facts *config.Facts) config.Number {
+		return config.Fixed(settings.Of(c).Decided(facts).OuterSteps(facts))
 	}
 	a.Sums = func(c config.Config) int { return settings.Of(c).Sums() }
 	a.CheckFeedback = func(c config.Config) string {

@@ -48,8 +48,8 @@ var about = algorithm.About{
 	Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
 	Features: algorithm.TakesFeatures,
 	Keys:     append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.FeatureSpec.Key, algorithm.NoiseDraw.Key, label.Key, limit.Key),
-	Rounds:   func(config.Config) float64 { return 10 },
-	Rank:     func(config.Config) float64 { return 1 },
+	Rounds:   algorithm.Always(10),
+	Rank:     algorithm.Always(1),
 }
 
 func (external) About() *algorithm.About { return &about }

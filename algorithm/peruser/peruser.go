@@ -61,13 +61,12 @@ func New(p Algorithm) (algorithm.Algorithm, error) {
 	if p.Release == nil || p.Start == nil || p.Contribute == nil || p.Absorb == nil || p.Predict == nil || p.Rounds < 1 || p.Rank < 1 {
 		return nil, fmt.Errorf("algorithm: %q: every function but Rows, and at least one round and rank 1, are needed", p.Name)
 	}
-	rounds, rank := float64(p.Rounds), float64(p.Rank)
 	return &registered{p, algorithm.About{
 		Name: p.Name, Help: p.Help, Paper: p.Paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
 		Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
 		Keys:   append(append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.Rank.Key, algorithm.NoiseDraw.Key), p.Keys...),
-		Rounds: func(config.Config) float64 { return rounds },
-		Rank:   func(config.Config) float64 { return rank },
+		Rounds: algorithm.Always(float64(p.Rounds)),
+		Rank:   algorithm.Always(float64(p.Rank)),
 	}}, nil
 }
 

@@ -286,8 +286,8 @@ var about = algorithm.About{
 	Units: []dp.Unit{dp.User}, OtherUnit: "one like of a user moves all pairs with the user's other likes: privacy is stated per user", Relation: dp.ZeroOut,
 	Keys: append(algorithm.Federated(), algorithm.NoiseDraw.Key, algorithm.FeatureSpec.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.LeastRatings.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key,
 		keys.items.Key, upload.Key, keys.norm.Key, keys.counts.Key, keys.ridge.Key),
-	Rounds: func(config.Config) float64 { return 2 },
-	Rank:   func(config.Config) float64 { return mostDirections },
+	Rounds: algorithm.Always(2),
+	Rank:   algorithm.Always(mostDirections),
 	CheckFeedback: func(c config.Config) string {
 		if algorithm.Feedback.Is(c, "explicit") {
 			return name + " ranks by what users like and predicts no ratings; leave feedback at implicit"

@@ -27,8 +27,8 @@ func als() *central {
 		Paper: "Zhou, Wilkinson, Schreiber, Pan 2008", Clients: algorithm.Nobody,
 		Units: []dp.Unit{dp.User}, OtherUnit: "als protects nothing", Relation: dp.ZeroOut,
 		Keys:   []*config.Key{algorithm.Rank.Key, passesKey.Key},
-		Rounds: func(config.Config) float64 { return 0 },
-		Rank:   func(config.Config) float64 { return alsRank },
+		Rounds: algorithm.Always(0),
+		Rank:   algorithm.Always(alsRank),
 	}, passes: func(c config.Config) int { return passesKey.Int(c) }, start: func(s *algorithm.Setup) (learner, error) {
 		return startALS(s.Ratings, int(algorithm.Rank.Chosen(s.Config)), algorithm.Seed.Of(s.Config)), nil
 	}}}

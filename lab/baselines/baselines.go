@@ -56,8 +56,8 @@ func about(name, help, paper string, rank float64, keys ...*config.Key) algorith
 		Name: name, Help: help + ", in one place, without privacy", Paper: paper, Clients: algorithm.Nobody, OnlyRanks: true,
 		Units: []dp.Unit{dp.User}, OtherUnit: name + " protects nothing", Relation: dp.ZeroOut,
 		Keys:   append([]*config.Key{algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key}, keys...),
-		Rounds: func(config.Config) float64 { return 0 },
-		Rank:   func(config.Config) float64 { return rank },
+		Rounds: algorithm.Always(0),
+		Rank:   algorithm.Always(rank),
 		CheckFeedback: func(c config.Config) string {
 			if algorithm.Feedback.Is(c, "explicit") {
 				return fmt.Sprintf("%s ranks by what users like and predicts no ratings; leave feedback at implicit", name)

@@ -72,18 +72,18 @@ func perceptron(name, help, paper string, own ...*config.Key) algorithm.About {
 	a.Clients, a.Noise, a.OneParty, a.Fields, a.Features = algorithm.Nobody, algorithm.StepNoise, false, true, algorithm.NoFeatures
 	a.OtherUnit = name + " protects labels and private features of single examples: public features, who takes part and which example is whose are public"
 	a.Keys = slices.Concat(mlpKeys, own)
-	a.Rounds, a.Rank = mlpSteps, func(config.Config) float64 { return 16 }
+	a.Rounds, a.Rank = mlpSteps, algorithm.Always(16)
 	return a
 }
 
 // rounds returns the number of rounds that gradients need to converge. Conditioned gradients need
 // few rounds, in all directions, and rounds do not add noise: each is noised by as much more as
 // more of them are averaged. Plain gradients never have enough rounds.
-func rounds(c config.Config) float64 {
+func rounds(c config.Config, _ *config.Facts) config.Number {
 	if conditions(c) {
-		return 20
+		return config.Fixed(20)
 	}
-	return 400
+	return config.Fixed(400)
 }
 
 func regression(name, help, paper string, own ...*config.Key) algorithm.About {
@@ -93,17 +93,17 @@ func regression(name, help, paper string, own ...*config.Key) algorithm.About {
 		Units: []dp.Unit{dp.Example}, Relation: dp.Label,
 		OtherUnit: name + " protects single labels: features, who takes part and which example is whose are public",
 		Keys:      slices.Concat(keys, own),
-		Rounds:    rounds, Rank: func(config.Config) float64 { return 1 },
+		Rounds:    rounds, Rank: algorithm.Always(1),
 	}
 }
 
 // mlpSteps returns the number of steps, fewer with noise. They are fitted, with rate and clip, to
 // validation errors on synthetic:fields at ε = 1 and 4, and with 200,000 examples.
-func mlpSteps(c config.Config) float64 {
+func mlpSteps(c config.Config, _ *config.Facts) config.Number {
 	if algorithm.Private(c) {
-		return 800
+		return config.Fixed(800)
 	}
-	return 2000
+	return config.Fixed(2000)
 }
 
 // The keys of regressions.

@@ -71,23 +71,19 @@ var (
 	})
 )
 
-func constant(v float64) func(config.Config) float64 {
-	return func(config.Config) float64 { return v }
-}
-
 func init() {
 	stepping := fedmf.Central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: a reference for the others", "")
 	stepping.Keys = append(stepping.Keys, fedmf.LearningRate.Key, epochs.Key)
 	algorithm.MustRegister(&method{stepping, openCentral, writtenUsers})
 
 	perturbed := fedmf.Central("objective-perturbation", "fits items to ratings and to noise that is drawn once, in one place: what VFL-SGDMF is compared with", "FMF, Figure 5; Hua, Xia, Zhong 2015")
-	perturbed.Private, perturbed.Noise, perturbed.Rank = true, algorithm.ObjectiveNoise, constant(1)
+	perturbed.Private, perturbed.Noise, perturbed.Rank = true, algorithm.ObjectiveNoise, algorithm.Always(1)
 	perturbed.Keys = append(perturbed.Keys, fedmf.ClipRatings.Key, itemRidge.Key)
 	perturbed.Units, perturbed.Relation, perturbed.OtherUnit = []dp.Unit{dp.Rating, dp.User}, dp.AddRemove, ""
 	algorithm.MustRegister(&method{perturbed, openObjective, fittedUsers})
 
 	responding := fedmf.Central("gd-dr", "matrix factorization from randomized signs of users, simulated in one place: what LFL-SGDMF is compared with", "FMF, Figure 10; Shin, Kim, Shin, Xiao 2018")
-	responding.Private, responding.Noise, responding.Rank, responding.Rounds = true, algorithm.ResponseNoise, constant(1), constant(10)
+	responding.Private, responding.Noise, responding.Rank, responding.Rounds = true, algorithm.ResponseNoise, algorithm.Always(1), algorithm.Always(10)
 	responding.Keys = append(responding.Keys, algorithm.Rounds.Key, fedmf.LearningRate.Key, dimensions.Key)
 	responding.OtherUnit = "a message of gd-dr hides all ratings of the user who sends it: privacy is stated per user"
 	algorithm.MustRegister(&method{responding, openResponse, writtenUsers})

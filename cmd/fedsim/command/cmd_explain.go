@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -130,13 +129,15 @@ func explainAlgorithm(a *algorithm.About) explained {
 	}
 	var c config.Config
 	algorithm.Name.Set(&c, a.Name)
-	for _, x := range []struct {
-		name string
-		of   func(config.Config) float64
-	}{{"rounds", a.Rounds}, {"rank", a.Rank}} {
-		if x.of != nil && !math.IsNaN(x.of(c)) {
-			e.row(x.name, fmt.Sprintf("%v unless the settings or the data ask for another number", x.of(c)))
+	for _, k := range []config.NumberKey{algorithm.Rounds, algorithm.Rank} {
+		if !a.Has(k.Key) {
+			continue
 		}
+		value := "depends on the data"
+		if n := k.ChooseNumber(c, nil); n.Given {
+			value = fmt.Sprintf("%v unless the settings or the data ask for another number", n)
+		}
+		e.row(k.Name, value)
 	}
 	used := make([]string, 0, len(a.Keys))
 	for _, k := range a.Keys {
