@@ -38,6 +38,11 @@ func chosenNames() []string {
 	return names
 }
 
+// weightsChoose reports whether weights can choose the items: they are released with the only sum of biases.
+func weightsChoose(p *kernel.Params) bool {
+	return p.Chooses() && p.Bias && p.Rounds > 0 && p.BiasRounds <= 1 && !p.WithCounts()
+}
+
 // chosenKinds returns settings of every such kind, training on so many of the items. Kinds that
 // need no counts for weights, and release biases first, may choose by weights.
 func chosenKinds(items, rank, top int) map[string]kernel.Params {
@@ -46,7 +51,7 @@ func chosenKinds(items, rank, top int) map[string]kernel.Params {
 		p.TopItems, p.Split.Counts, p.CountCap = top, 0.05, 7
 		out[name] = p
 		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, kernel.PerUserNorm, 0, true
-		if p.TakesSome() && stage.ProblemOfWeights(&p) == "" {
+		if p.TakesSome() && weightsChoose(&p) {
 			out["by weights, "+name] = p
 		}
 	}

@@ -29,9 +29,6 @@ func TestDesign(t *testing.T) {
 		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
 	}}
 	d := serving.Design(&p, []float64{1, math.E, math.E * math.E}, 0.5)
-	if err := d.Validate(); err != nil {
-		t.Fatal(err)
-	}
 	got := mat.NewDense(3, len(d.Group), nil)
 	for j := range 3 {
 		for k := d.Start[j]; k < d.Start[j+1]; k++ {

@@ -17,7 +17,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/lab/ssp/steps"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // These strings begin models and states, and this many columns a design has, as the forms say.
@@ -173,28 +172,6 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 		if after, _ := fresh.Save(); !bytes.Equal(before, after) {
 			t.Errorf("%s: the refused state changed the strategy", c.name)
-		}
-	}
-}
-
-// Steps that differ from the settings' steps are refused.
-func TestNewRefuses(t *testing.T) {
-	p := full(6, 2)
-	for _, c := range []struct {
-		change func(s *serving.StrategyParams)
-		want   string
-	}{
-		{func(s *serving.StrategyParams) { s.Rank = 0 }, "rank 0"},
-		{func(s *serving.StrategyParams) { s.Cohort.Clients = 0 }, "clients is 0"},
-		{func(s *serving.StrategyParams) { s.Steps = s.Steps[1:] }, "there are 3 steps; the settings make 4"},
-		{func(s *serving.StrategyParams) { s.Steps[1].Phase = "x" }, `step 2 is "x"`},
-		{func(s *serving.StrategyParams) { s.Steps[1].Releases[0].L2 = 9 }, `release "bias" has other bounds`},
-		{func(s *serving.StrategyParams) { s.Steps[3].Releases[0].Scale = 0 }, "scale is 0"},
-	} {
-		s := serving.StrategyParams{Params: p, Cohort: protocol.Cohort{Clients: 10}, Steps: complete(t, p, 1)}
-		c.change(&s)
-		if _, err := New(s); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("want an error with %q, got %v", c.want, err)
 		}
 	}
 }

@@ -170,24 +170,7 @@ func TestLostWeights(t *testing.T) {
 	}
 }
 
-func TestChoiceByWeightsIsChecked(t *testing.T) {
-	for _, c := range []struct {
-		change func(*kernel.Params)
-		want   string
-	}{
-		{func(p *kernel.Params) { p.TopItems = 0 }, "top-items must say how many"},
-		{func(p *kernel.Params) { p.Listed = []int32{1, 2, 3} }, "no list which"},
-		{func(p *kernel.Params) { p.Rounds = 0 }, "rounds after it"},
-		{func(p *kernel.Params) { p.Bias = false }, "must be a bias stage"},
-		{func(p *kernel.Params) { p.BiasRounds = 2 }, "bias-rounds must be 1"},
-		{func(p *kernel.Params) { p.Exponent, p.Split.Counts = 0.5, 0.1 }, "choose by them"},
-	} {
-		p := weighed(10, 2, 3)
-		c.change(&p)
-		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
-		}
-	}
+func TestSinglePrecisionIsChecked(t *testing.T) {
 	for _, name := range []string{"gradients", "variational"} {
 		p := kinds(10, 2)[name]
 		p.Single = true
@@ -288,7 +271,7 @@ func TestModelsInSinglePrecisionAreRefused(t *testing.T) {
 func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 	for _, name := range chosenNames() {
 		p := chosenKinds(12, 2, 5)[name]
-		if p.Bias && stage.ProblemOfWeights(&p) == "" {
+		if p.Bias && weightsChoose(&p) {
 			p.ClipBias = 1.7 // of which a step is no round number
 		}
 		p.Single = true

@@ -57,32 +57,6 @@ func (d Design) ascending() bool {
 	return true
 }
 
-// Validate reports errors of the design.
-func (d Design) Validate() error {
-	if len(d.Start) < 2 || d.Start[0] != 0 || d.Start[len(d.Start)-1] != len(d.Column) || len(d.Value) != len(d.Column) {
-		return fmt.Errorf("posterior: a design of %d columns and %d values in %d starts", len(d.Column), len(d.Value), len(d.Start))
-	}
-	last := make([]int, len(d.Group)) // the latest item with each column, from 1
-	for j := range d.Items() {
-		if d.Start[j] > d.Start[j+1] || d.Start[j+1] > len(d.Column) {
-			return fmt.Errorf("posterior: the features of item %d run from %d to %d", j, d.Start[j], d.Start[j+1])
-		}
-		columns, values := d.row(j)
-		for i, c := range columns {
-			if c < 0 || c >= len(d.Group) || last[c] == j+1 || math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
-				return fmt.Errorf("posterior: item %d has the value %v in column %d; it must be finite, in each of %d columns at most once", j, values[i], c, len(d.Group))
-			}
-			last[c] = j + 1
-		}
-	}
-	for c, g := range d.Group {
-		if g < 0 || g >= len(d.Group) {
-			return fmt.Errorf("posterior: column %d is in group %d; groups are from 0 and at most as many as columns", c, g)
-		}
-	}
-	return nil
-}
-
 // Groups counts the groups of columns.
 func (d Design) Groups() int {
 	n := 0
@@ -127,7 +101,7 @@ var ErrDegenerate = errors.New("posterior: nothing can be estimated from these m
 // likelihood of the measurements or, with a strength, the joint probability of measurements and
 // deviations.
 func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, effects []float64, learned Prior, err error) {
-	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
+	if err := m.validate(); err != nil {
 		return nil, nil, Prior{}, err
 	}
 	e := &estimate{items: d, y: m, start: p, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}
@@ -164,29 +138,12 @@ func (d Design) Predict(effects []float64) []float64 {
 	return out
 }
 
-func (m Measurements) validate(items int) error {
-	if len(m.Value) != items || len(m.Gain) != items || len(m.Variance) != items {
-		return fmt.Errorf("posterior: %d values, %d gains and %d variances of %d items", len(m.Value), len(m.Gain), len(m.Variance), items)
-	}
+// validate refuses measurements that noise has made useless.
+func (m Measurements) validate() error {
 	for j, y := range m.Value {
 		if !(math.Abs(y) <= math.MaxFloat64) || !(math.Abs(m.Gain[j]) <= math.MaxFloat64) || !(m.Variance[j] >= 0 && m.Variance[j] <= math.MaxFloat64) {
 			return fmt.Errorf("%w: item %d has value %v, gain %v, variance %v", ErrDegenerate, j, y, m.Gain[j], m.Variance[j])
 		}
-	}
-	return nil
-}
-
-func (p Prior) validate(groups int) error {
-	if len(p.Groups) != groups {
-		return fmt.Errorf("posterior: a prior of %d groups for %d", len(p.Groups), groups)
-	}
-	for _, t := range append([]float64{p.Own}, p.Groups...) {
-		if !(t > 0) || math.IsInf(t, 1) {
-			return fmt.Errorf("posterior: a prior deviation of %v; it must be positive and finite", t)
-		}
-	}
-	if !(p.Strength >= 0) || math.IsInf(p.Strength, 1) {
-		return fmt.Errorf("posterior: a strength of %v of the prior deviations; it must be at least 0 and finite", p.Strength)
 	}
 	return nil
 }
@@ -306,12 +263,7 @@ func (e *estimate) maximise() {
 // means returns the posterior means of all items.
 func (e *estimate) means() []float64 {
 	out := make([]float64, e.items.Items())
-	for j := range out {
-		var mean float64
-		columns, values := e.items.row(j)
-		for i, c := range columns {
-			mean += values[i] * e.beta[c]
-		}
+	for j, mean := range e.items.Predict(e.beta) {
 		h, around := e.weigh(j)
 		out[j] = mean + h*e.own/around*(e.y.Value[j]-h*mean)
 	}

@@ -143,7 +143,6 @@ func ClientSides(p *kernel.Params) user.Stages {
 
 // checkTop checks the settings that choose items.
 func checkTop(p *kernel.Params, e *problems.List) {
-	e.If(p.ByWeights && ProblemOfWeights(p) != "", "items are to be chosen by weights: %s", ProblemOfWeights(p))
 	if p.TopItems == 0 && p.Listed == nil {
 		return
 	}
@@ -157,22 +156,6 @@ func checkTop(p *kernel.Params, e *problems.List) {
 		if err := p.CheckChoice(p.Listed); err != nil {
 			e.Add("%w", err)
 		}
-	}
-}
-
-// ProblemOfWeights says why weights cannot choose the items; "" if they can.
-func ProblemOfWeights(p *kernel.Params) string {
-	switch {
-	case !p.Chooses():
-		return "top-items must say how many, and no list which"
-	case !p.Bias || p.Rounds == 0:
-		return "there must be a bias stage, which releases them, and rounds after it"
-	case p.BiasRounds > 1:
-		return "bias-rounds must be 1"
-	case p.WithCounts():
-		return "counts are released for weights or samples; choose by them"
-	default:
-		return ""
 	}
 }
 
