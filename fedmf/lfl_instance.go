@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -67,9 +68,7 @@ func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	s := x.setup
-	return kernel.NewLFL(kernel.LFLParams{
-		Params: x.params, LearningRate: LearningRate.Value(s.Config), Session: session, Cohort: s.Cohort, Schedule: s.Schedule,
-	})
+	return kernel.NewLFL(x.params, LearningRate.Value(s.Config), modelserver.Server{Schedule: s.Schedule, Cohort: s.Cohort, Session: session}), nil
 }
 
 func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {

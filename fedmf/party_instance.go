@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -72,10 +73,8 @@ func (x *partyInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 	} else {
 		start = x.params.StartItems()
 	}
-	return kernel.NewAverage(kernel.AverageParams{
-		PartyParams: x.params, Start: start, Gradients: x.gradients,
-		Session: session, Cohort: x.setup.Cohort, Schedule: x.setup.Schedule,
-	})
+	run := modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session}
+	return kernel.NewAverage(x.params, start, x.gradients, run), nil
 }
 
 // LocalSteps returns the noised steps of a party: where it owns items on users and items, and then on items alone.
@@ -126,7 +125,7 @@ func partyParamsOf(s *algorithm.Setup, p kernel.Params, ownItems bool) kernel.Pa
 	return out
 }
 
-// chooseRate chooses η ([LFLParams]) by the noise: a small η learns little, a large η mostly noise.
+// chooseRate chooses η ([kernel.NewLFL]) by the noise: a small η learns little, a large η mostly noise.
 // All its inputs are public, so the choice costs no privacy. Its constants were fitted at ε from 1
 // to inf on splits of other seeds than the reported ones, on the synthetic sets and, for
 // all-ratings, on MovieLens latest-small too.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -234,18 +235,15 @@ func algorithms(t *testing.T) map[string]server.Durable {
 	params := kernel.Params{Items: 6, Rank: 2, MaxRating: 5, StartMean: 3.5, Spread: 0.05, Seed: 1}
 	r := params.Release()
 	r.Scale, r.Width = 1e5, 32
-	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: params, LearningRate: 1e-3, Session: session, Cohort: cohort, Schedule: scheduleOf(r)})
-	if err != nil {
-		t.Fatal(err)
+	run := func(r protocol.Release) modelserver.Server {
+		return modelserver.Server{Session: session, Cohort: cohort, Schedule: scheduleOf(r)}
 	}
+	lfl := kernel.NewLFL(params, 1e-3, run(r))
 	silo := kernel.PartyParams{Params: params, Users: 4, Unit: dp.Rating, Clipping: kernel.EmbeddingClipping,
 		Rounds: 6, LocalSteps: 1, SamplingRate: 1, Density: 1, UserRate: 1e-2, ItemRate: 1e-2}
 	r = silo.Release(6)
 	r.Width = 40
-	average, err := kernel.NewAverage(kernel.AverageParams{PartyParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Schedule: scheduleOf(r)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	average := kernel.NewAverage(silo, params.StartItems(), false, run(r))
 	return map[string]server.Durable{"LFL": lfl, "Average": average}
 }
 

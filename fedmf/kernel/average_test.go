@@ -4,11 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -21,12 +21,7 @@ func newAverage(t *testing.T, p PartyParams, start *model.Matrix, gradients bool
 		noise.Steps = p.LocalSteps
 	}
 	r.Width, r.Noise = 40, noise
-	s, err := NewAverage(AverageParams{PartyParams: p, Start: start, Gradients: gradients, Session: protocol.SessionID{1: 7},
-		Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Schedule: scheduleOf(p, r)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return NewAverage(p, start, gradients, modelserver.Server{Session: protocol.SessionID{1: 7}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Schedule: scheduleOf(p, r)})
 }
 
 // scheduleOf returns the schedule that asks for a release in every round. Where parties add noise, the last round pays for the
@@ -159,35 +154,6 @@ func TestAbsorbProjects(t *testing.T) {
 		}
 		if apart(c.want, s.shared.Data()) > 1e-14 {
 			t.Errorf("clipping %s, gradients %t: %v, want %v", c.clipping, c.gradients, s.shared.Data(), c.want)
-		}
-	}
-}
-
-func TestNewAverageRefuses(t *testing.T) {
-	p := soundParams(3, 4, 2)
-	good := AverageParams{PartyParams: p, Start: p.StartUsers(3), Cohort: protocol.Cohort{Clients: 4}}
-	release := p.Release(3)
-	release.Width = 40
-	for want, change := range map[string]func(*AverageParams){
-		"":                     func(*AverageParams) {},
-		"6 coordinates":        func(a *AverageParams) { a.Start = nil },
-		"the 6 coordinates of": func(a *AverageParams) { a.Start = p.StartUsers(4) },
-		"there must be 0":      func(a *AverageParams) { a.Rounds = 0 },
-		"must be 7":            func(a *AverageParams) { a.Rounds = 7 },
-		"has no steps":         func(a *AverageParams) { a.Schedule = nil },
-		"different vectors":    func(a *AverageParams) { a.Schedule[0].Releases = append(a.Schedule[0].Releases, release) },
-		"noise is split": func(a *AverageParams) {
-			a.Schedule[0].Releases[0].Noise = protocol.Noise{Kind: protocol.Split, Variance: 9}
-		},
-		"clients is 0":    func(a *AverageParams) { a.Cohort.Clients = 0 },
-		"ring width is 0": func(a *AverageParams) { a.Schedule[0].Releases[0].Width = 0 },
-	} {
-		a := good
-		a.Schedule = scheduleOf(p, release)
-		change(&a)
-		_, err := NewAverage(a)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }

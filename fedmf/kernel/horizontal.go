@@ -7,7 +7,6 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/modelserver"
-	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -189,63 +188,28 @@ func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *mod
 	return tuned
 }
 
-// AverageParams holds the settings of the server's side of VFL- and HFL-SGDMF.
-type AverageParams struct {
-	PartyParams
-	// Start is where the shared embeddings start: U for VFL, V for HFL.
-	Start *model.Matrix
-	// Gradients makes parties send normalised gradients of the shared embeddings instead of the
-	// embeddings (HFL-synSGD); the server takes the step.
-	Gradients bool
-	Session   protocol.SessionID
-	Cohort    protocol.Cohort
-	// Schedule has the release of PartyParams.Release in every round, with width and the noise of its local steps set.
-	Schedule protocol.Schedule
-}
-
 // Average is the server's side of VFL- and HFL-SGDMF, a server.Durable. It averages the versions of
 // the shared embeddings, by weight, over the parties that took part (FMF paper, figure 3, step s2).
 type Average struct {
 	*modelserver.Server
-	shared *modelserver.Matrix
-	params AverageParams
+	shared    *modelserver.Matrix
+	params    PartyParams
+	gradients bool
 }
 
-// NewAverage makes the strategy, with the shared embeddings at their start.
-func NewAverage(p AverageParams) (*Average, error) {
-	errs := problems.List{p.Validate(), p.Cohort.Validate()}
-	if err := checkSchedule(p.Schedule); err != nil {
-		return nil, errors.Join(append(errs, err)...)
-	}
-	r := p.Schedule.First()
-	errs.If(p.Schedule.Rounds() != p.Rounds, "the schedule has %d rounds; there must be %d", p.Schedule.Rounds(), p.Rounds)
-	errs.If(p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != r.Len,
-		"the start does not have the %d coordinates of the release", r.Len-1)
-	k := r.Noise.Kind
-	errs.If(k != protocol.PartyNoise && k != protocol.NoNoise, "noise is %s; parties noise their own steps or not at all", k)
-	errs.If(p.Gradients && p.LocalSteps != 1,
-		"local-steps is %d; it must be 1, since the server averages the gradient of a single step", p.LocalSteps)
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	shared := &modelserver.Matrix{Matrix: p.Start.Clone()}
-	return &Average{newServer("average", p.Schedule, p.Cohort, p.Session, shared), shared, p}, nil
+// NewAverage makes the strategy. Shared embeddings begin at start: U for VFL, V for HFL. With gradients
+// parties send normalised gradients of the shared embeddings instead of the embeddings (HFL-synSGD), and
+// the server takes the step. run has the session, its cohort, and the schedule with the release of
+// [PartyParams.Release] in every round, with width and the noise of its local steps set.
+func NewAverage(p PartyParams, start *model.Matrix, gradients bool, run modelserver.Server) *Average {
+	shared := &modelserver.Matrix{Matrix: start.Clone()}
+	return &Average{newServer("average", run, shared), shared, p, gradients}
 }
 
-// newServer makes the part of a strategy that does not depend on what a sum does to the shared embeddings.
-func newServer(form string, s protocol.Schedule, c protocol.Cohort, id protocol.SessionID, shared *modelserver.Matrix) *modelserver.Server {
-	return &modelserver.Server{Schedule: s, Cohort: c, Session: id, Name: "fedmf", Domain: "fedsim/fedmf/" + form + "/v2\n", Shared: shared}
-}
-
-// checkSchedule checks that all rounds have the same single release.
-func checkSchedule(s protocol.Schedule) error {
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	if !s.Uniform() {
-		return errors.New("the rounds of the schedule release different vectors; all must release the same one")
-	}
-	return s.First().Validate()
+// newServer completes the part of a strategy that does not depend on what a sum does to the shared embeddings.
+func newServer(form string, run modelserver.Server, shared *modelserver.Matrix) *modelserver.Server {
+	run.Name, run.Domain, run.Shared = "fedmf", "fedsim/fedmf/"+form+"/v2\n", shared
+	return &run
 }
 
 // Absorb averages the sums into the shared embeddings. If no weight was sent (every party failed to
@@ -257,14 +221,14 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 		return nil
 	}
 	rate := 0.0
-	if s.params.Gradients {
+	if s.gradients {
 		_, rate = s.params.rates(int(p.Round))
 	}
 	run.Each(s.shared.Rows(), func(i int) {
 		row := s.shared.Row(i)
 		for c := range row {
 			x := sum[i*d+c] / weight
-			if s.params.Gradients {
+			if s.gradients {
 				row[c] += rate * x
 			} else {
 				row[c] = x

@@ -142,19 +142,6 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// LFLParams holds the settings of the server's side of LFL-SGDMF.
-type LFLParams struct {
-	Params
-	// LearningRate is η: in a round V moves by η·(m/|U1|) times the summed
-	// gradient, which is a step of η for an item with its even share |U1|/m of
-	// the sampled ratings. The paper's γ_t is η·m.
-	LearningRate float64
-	Session      protocol.SessionID
-	Cohort       protocol.Cohort
-	// Schedule has the release of Params.Release in each of T rounds, with scale, width and noise set.
-	Schedule protocol.Schedule
-}
-
 // Release returns LFL's release with the bounds that hold by construction: one row of V of norm at
 // most 2R^{3/2}, or, with AllRatings, any rows of norm at most Clip together. The caller must set
 // scale, width and noise.
@@ -170,21 +157,22 @@ func (p Params) Release() protocol.Release {
 type LFL struct {
 	*modelserver.Server
 	items  *modelserver.Matrix // V
-	params LFLParams
+	params Params
+	rate   float64
 }
 
-// NewLFL makes the strategy, with V at its start.
-func NewLFL(p LFLParams) (*LFL, error) {
-	if err := errors.Join(p.Validate(), checkSchedule(p.Schedule), p.Cohort.Validate()); err != nil {
-		return nil, err
-	}
+// NewLFL makes the strategy, with V at its start. rate is η: in a round V moves by η·(m/|U1|) times the
+// summed gradient, which is a step of η for an item with its even share |U1|/m of the sampled ratings.
+// The paper's γ_t is η·m. run has the session, its cohort, and the schedule of T rounds with the release
+// of [Params.Release], with scale, width and noise set.
+func NewLFL(p Params, rate float64, run modelserver.Server) *LFL {
 	items := &modelserver.Matrix{Matrix: p.StartItems()}
-	return &LFL{newServer("lfl", p.Schedule, p.Cohort, p.Session, items), items, p}, nil
+	return &LFL{newServer("lfl", run, items), items, p, rate}
 }
 
 // Absorb computes V <- Π(V - γ_t/|U1| · Σ gradient) (FMF paper, figure 3(d), step s2).
 func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	gamma := Schedule(s.params.LearningRate, int(p.Round), s.Schedule.Rounds()) *
+	gamma := Schedule(s.rate, int(p.Round), s.Schedule.Rounds()) *
 		float64(s.params.Items) / float64(sums.Survivors)
 	g, d := sums.Values[0], s.params.Rank
 	run.Each(s.params.Items, func(j int) {

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -354,10 +355,7 @@ func TestMeasuredSensitivity(t *testing.T) {
 func TestAbsorb(t *testing.T) {
 	p := params(3, 2)
 	schedule := protocol.Schedule{{Rounds: 10, Phase: kernel.ItemGradient, Releases: []protocol.Release{release(p)}}}
-	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: p, LearningRate: 0.02, Cohort: protocol.Cohort{Clients: 9}, Schedule: schedule})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lfl := kernel.NewLFL(p, 0.02, modelserver.Server{Cohort: protocol.Cohort{Clients: 9}, Schedule: schedule})
 	before := p.StartItems()
 	sum := []float64{3, -2, 0, 100, -100, 0.5}
 	pl, done, err := lfl.Next()

@@ -6,6 +6,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -20,12 +21,8 @@ func ExampleVertical() {
 	}
 	release := p.Release(p.Users)
 	release.Width = 32
-	server, err := kernel.NewAverage(kernel.AverageParams{PartyParams: p, Start: p.StartUsers(2), Cohort: protocol.Cohort{Clients: 2},
+	server := kernel.NewAverage(p, p.StartUsers(2), false, modelserver.Server{Cohort: protocol.Cohort{Clients: 2},
 		Schedule: protocol.Schedule{{Rounds: 1, Phase: release.Name, Releases: []protocol.Release{release}}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	plan, _, err := server.Next()
 	if err != nil {
 		fmt.Println(err)

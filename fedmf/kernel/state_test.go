@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -35,18 +36,14 @@ func strategies(t testing.TB) map[string]durable {
 	p.Rounds, p.ItemRate, p.Seed = 5, 0.3, 9
 	r := p.Params.Release()
 	r.Scale, r.Width = 100, 40
-	lfl, err := NewLFL(LFLParams{Params: p.Params, LearningRate: 0.01, Session: stateSession, Cohort: cohort, Schedule: scheduleOf(p, r)})
-	if err != nil {
-		t.Fatal(err)
+	run := func(r protocol.Release) modelserver.Server {
+		return modelserver.Server{Session: stateSession, Cohort: cohort, Schedule: scheduleOf(p, r)}
 	}
-	out := map[string]durable{"lfl": lfl}
+	out := map[string]durable{"lfl": NewLFL(p.Params, 0.01, run(r))}
 	for name, gradients := range map[string]bool{"average": false, "gradients": true} {
 		r := p.Release(3)
 		r.Width = 40
-		if out[name], err = NewAverage(AverageParams{PartyParams: p, Start: p.StartItems(), Gradients: gradients, Session: stateSession,
-			Cohort: cohort, Schedule: scheduleOf(p, r)}); err != nil {
-			t.Fatal(err)
-		}
+		out[name] = NewAverage(p, p.StartItems(), gradients, run(r))
 	}
 	return out
 }
