@@ -298,26 +298,15 @@ func TestValidate(t *testing.T) {
 		change func(p *kernel.Params)
 		want   string
 	}{
-		{func(p *kernel.Params) { p.Items = 0 }, "there are 0 items"},
-		{func(p *kernel.Params) { p.Rank = 0 }, "rank 0"},
-		{func(p *kernel.Params) { p.Rounds = -1 }, "-1 rounds"},
 		{func(p *kernel.Params) { p.Items, p.Rank = 1<<24, 100 }, "lower the rank"},
 		{func(p *kernel.Params) { p.Min = 5 }, "the rating scale is 5 to 5"},
 		{func(p *kernel.Params) { p.Max = inf }, "the rating scale"},
-		{func(p *kernel.Params) { p.Feedback = "x" }, `feedback is "x"`},
-		{func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 1 }, "no rating scale"},
 		{func(p *kernel.Params) { p.Feedback, p.Solver = kernel.Implicit, steps.Convex }, "solver convex is for explicit"},
-		{func(p *kernel.Params) { p.Solver = nil }, "no solver"},
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},
-		{func(p *kernel.Params) { p.Features = someFeatures(9) }, "the features are of 9 items; there are 10"},
 		{func(p *kernel.Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
 		{func(p *kernel.Params) { p.Rounds = 100_001 }, "100001 rounds of 1 sums are too many; there are at most 100000"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = 8334, 12 }, "8334 rounds of 12 sums are too many"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = math.MaxInt, 12 }, "of 12 sums are too many"},
-		{func(p *kernel.Params) { p.Resample = 2 }, "a closed form takes"},
-		{func(p *kernel.Params) { p.Resample = 0 }, "resample is 0"},
-		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
-		{func(p *kernel.Params) { p.Split.Counts, p.Split.Bias = 0.5, 0.5 }, "the statistics need some"},
 	} {
 		p := full(10, 2)
 		c.change(&p)
@@ -329,8 +318,8 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	p := full(10, 2)
-	p.Min, p.Features = 5, someFeatures(9)
-	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "rating scale") || !strings.Contains(err.Error(), "9 items") {
+	p.Min, p.TopItems = 5, 10
+	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "rating scale") || !strings.Contains(err.Error(), "of 10 items") {
 		t.Errorf("not every problem is reported: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package fedssp
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -148,19 +147,5 @@ func TestTasteFit(t *testing.T) {
 		}
 		left = math.Max(-p.ClipRating, math.Min(p.ClipRating, left)) / math.Sqrt(float64(len(r.Items)))
 		near(t, "moments", moments[int(j)*d:int(j)*d+d], []float64{left * clipped[0], left * clipped[1]}, 1e-9)
-	}
-}
-
-func TestUserFeaturesRefusals(t *testing.T) {
-	for want, change := range map[string]func(*kernel.Params){
-		"as large as +Inf":      func(p *kernel.Params) { p.UserFeatures = kernel.NewUserFeatures(p.Features, math.Inf(1)) },
-		"for explicit feedback": func(p *kernel.Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved = kernel.Implicit, false, 0, 1 },
-		"features of 7 items":   func(p *kernel.Params) { p.UserFeatures = kernel.NewUserFeatures(someFeatures(7), 1) },
-	} {
-		p := kinds(10, 2)["pooled, with tastes"]
-		change(&p)
-		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q, got %v", want, err)
-		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
-	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -167,16 +166,6 @@ func TestLostWeights(t *testing.T) {
 	}
 	if _, _, err := s.Next(); !errors.Is(err, kernel.ErrNotCounted) {
 		t.Errorf("after the round of weights: %v", err)
-	}
-}
-
-func TestSinglePrecisionIsChecked(t *testing.T) {
-	for _, name := range []string{"gradients", "variational"} {
-		p := kinds(10, 2)[name]
-		p.Single = true
-		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "must be in double precision") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

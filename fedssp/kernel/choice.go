@@ -35,23 +35,15 @@ import (
 // coordinates of a vector whose norm is bounded (package fedssp). So the same bound holds whichever
 // items a server chooses, even if it chooses others in every round.
 
-// CheckChoice checks a list of items to train on.
-func (p *Params) CheckChoice(items []int32) error {
+// Over chooses items.
+func (p *Params) Over(items []int32) (*Choice, error) {
 	if len(items) != p.TopItems {
-		return fmt.Errorf("%d items are chosen; %d are trained on", len(items), p.TopItems)
+		return nil, fmt.Errorf("fedssp: %d items are chosen; %d are trained on", len(items), p.TopItems)
 	}
 	for i, j := range items {
 		if j < 0 || int(j) >= p.Items || i > 0 && items[i-1] >= j {
-			return fmt.Errorf("the items chosen do not ascend, or one is not below %d", p.Items)
+			return nil, fmt.Errorf("fedssp: the items chosen do not ascend, or one is not below %d", p.Items)
 		}
-	}
-	return nil
-}
-
-// Over chooses items.
-func (p *Params) Over(items []int32) (*Choice, error) {
-	if err := p.CheckChoice(items); err != nil {
-		return nil, fmt.Errorf("fedssp: %w", err)
 	}
 	c := &Choice{Late: p.ByWeights, Items: items, Place: make([]int32, p.Items), Others: make([]int32, 0, p.Items-len(items))}
 	for j := range p.Items {

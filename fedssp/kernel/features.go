@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 
@@ -89,12 +88,6 @@ func (t *UserFeatures) Width() int {
 	}
 	return t.width
 }
-
-// Items counts the items.
-func (t *UserFeatures) Items() int { return len(t.kind) }
-
-// Largest is the largest magnitude of a feature's value.
-func (t *UserFeatures) Largest() float64 { return floats.Norm(t.value, math.Inf(1)) }
 
 // Pick returns the features of some items, in the same columns; nil for nil.
 func (t *UserFeatures) Pick(items []int32) *UserFeatures {

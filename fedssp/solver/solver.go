@@ -7,7 +7,6 @@
 package solver
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/fedsim/fedsim/config"
@@ -36,9 +35,6 @@ type Solver interface {
 	Read(*kernel.Params, settings.Settings)
 	// Check adds errors about the settings of this solver.
 	Check(*kernel.Params, *problems.List)
-	// CheckResample says why a round cannot take as many sums as Params.Resample, which is above 1;
-	// "": it can.
-	CheckResample(*kernel.Params) string
 	// AppendReleases adds the releases of a sum with their bounds, for a share of μ².
 	AppendReleases(*kernel.Params, *kernel.Step, float64)
 	// ScaleFactor multiplies the resolution that releases are rounded to.
@@ -67,18 +63,6 @@ func (Base) Settle(*serving.Strategy, *kernel.Model)                      {}
 func (Base) Read(*kernel.Params, settings.Settings)                       {}
 func (Base) Check(*kernel.Params, *problems.List)                         {}
 func (Base) ScaleFactor(*kernel.Params) float64                           { return 1 }
-
-// CheckResample allows an encoder fresh statistics for each of its steps.
-func (Base) CheckResample(p *kernel.Params) string {
-	switch {
-	case !p.Encodes():
-		return "a closed form takes the statistics of a round once, so it must be 1"
-	case p.Resample > p.Encoder.Steps:
-		return fmt.Sprintf("an encoder of %d steps takes fresh statistics at most so often", p.Encoder.Steps)
-	default:
-		return ""
-	}
-}
 
 // Stateless is the state of a solver that keeps nothing from sum to sum: a function that takes in a
 // sum of statistics.

@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
-	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -227,19 +226,6 @@ func (Statistics) Read(p *kernel.Params, s settings.Settings) {
 // maxSums is the most sums of statistics in a run, far more than a budget is worth dividing among.
 // A schedule contains each of them, and every reader of a statement computes the schedule.
 const maxSums = 100_000
-
-// checkSums checks how many sums there are.
-func checkSums(p *kernel.Params, e *problems.List) {
-	e.If(p.Rounds == 0 && !p.Bias && !p.OnlyPopularity(), "rounds is 0 and there is no bias stage; nothing would be learned")
-	switch {
-	case p.Resample < 1:
-		e.Add("resample is %d; it must be at least 1", p.Resample)
-	case p.Resample > 1 && solver.Of(p).CheckResample(p) != "":
-		e.Add("resample is %d; %s", p.Resample, solver.Of(p).CheckResample(p))
-	case p.Rounds > maxSums/p.Resample:
-		e.Add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
-	}
-}
 
 // appendReleases adds the solver's releases. The first sum brings weight counts if no earlier stage did.
 func (Statistics) appendReleases(p *kernel.Params, to *schedule) {

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -121,8 +122,9 @@ func (x joint) Defaults(s settings.Settings) settings.SolverDefaults {
 	return own
 }
 
-func (joint) CheckResample(*kernel.Params) string {
-	return fmt.Sprintf("solver %s takes one sum in a round", Joint)
+func (x joint) Check(p *kernel.Params, e *problems.List) {
+	x.encoderGradient.Check(p, e)
+	e.If(p.Resample > 1, "solver %s takes one sum in a round", Joint)
 }
 
 // Keeps counts u with its weights, and the bias.

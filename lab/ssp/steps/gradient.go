@@ -64,8 +64,6 @@ func (x gradient) Read(p *kernel.Params, s settings.Settings) {
 	p.Own = own
 }
 
-func (gradient) CheckResample(*kernel.Params) string { return "" }
-
 // Encoder describes V as a table, one embedding for each item.
 func (gradient) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return nil, encoder.Settings{
