@@ -348,22 +348,19 @@ func (s *Setup) PartyRows(which PartyData, l *LocalData) (users []int32, rows []
 	if users, err = s.partyUsers(which); err != nil {
 		return nil, nil, nil, err
 	}
-	places := make(map[string]int, l.Set.Users)
-	for k, id := range l.Set.UserIDs {
-		places[id] = k
-	}
+	places := dataset.Places(l.Set.UserIDs)
 	rows, at = make([]model.Ratings, len(users)), make([]int, len(users))
 	for i, u := range users {
 		k, rated := places[which.IDs[u]]
 		if !rated {
 			k = -1
 		}
-		rows[i], at[i] = l.Row(k), k
+		rows[i], at[i] = l.Row(int(k)), int(k)
 		delete(places, which.IDs[u])
 	}
 	if which.Part == 0 { // the users of others are not left out of all data, but not listed in the party's own
 		for _, k := range places {
-			items, _ := l.Rows.Row(k)
+			items, _ := l.Rows.Row(int(k))
 			l.Skipped += len(items)
 			l.Unlisted += len(items)
 		}
@@ -385,11 +382,7 @@ func (s *Setup) partyUsers(which PartyData) ([]int32, error) {
 		if is > must {
 			return nil, fmt.Errorf("%w: %d users are stated; all parties together have %d", ErrPartyData, is, must)
 		}
-		users := make([]int32, is)
-		for i := range users {
-			users[i] = int32(i)
-		}
-		return users, nil
+		return model.Indices(is), nil
 	}
 	if err := which.CheckStated(fmt.Sprintf("the users of all parties (%d users; part %d is dealt)", must, which.Part)); err != nil {
 		return nil, err

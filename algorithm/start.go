@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/model"
 )
@@ -93,15 +94,12 @@ func (s *Start) Rows(name string, ids []string, cols int) (m *model.Matrix, know
 	if !ok || x.Matrix.Cols() != cols {
 		return nil, nil, fmt.Errorf("%s has no released %s of %d columns", s.From, name, cols)
 	}
-	at := make(map[string]int, len(x.IDs))
-	for i, id := range x.IDs {
-		at[id] = i
-	}
+	at := dataset.Places(x.IDs)
 	m, known = model.NewMatrix(len(ids), cols), make([]bool, len(ids))
 	for i, id := range ids {
-		var row int
+		var row int32
 		if row, known[i] = at[id]; known[i] {
-			copy(m.Row(i), x.Matrix.Row(row))
+			copy(m.Row(i), x.Matrix.Row(int(row)))
 		}
 	}
 	return m, known, nil
@@ -117,13 +115,10 @@ func (s *Start) Kept(x model.Embeddings, change func(row []float64)) model.Embed
 	if !ok || before.Matrix.Cols() != x.Matrix.Cols() {
 		return x
 	}
-	has := make(map[string]bool, len(x.IDs))
-	for _, id := range x.IDs {
-		has[id] = true
-	}
+	has := dataset.Places(x.IDs)
 	data, ids := slices.Clone(x.Matrix.Data()), slices.Clone(x.IDs)
 	for i, id := range before.IDs {
-		if has[id] {
+		if _, ok := has[id]; ok {
 			continue
 		}
 		row := slices.Clone(before.Matrix.Row(i))

@@ -204,11 +204,7 @@ func released(s *algorithm.Setup, name string, ids []string, p kernel.Params) (*
 	if err != nil {
 		return nil, config.Errorf("start-from: %w", err)
 	}
-	all := make([]int32, len(ids))
-	for i := range all {
-		all[i] = int32(i)
-	}
-	if !complete(s, m, known, all, p) {
+	if !complete(s, m, known, model.Indices(len(ids)), p) {
 		return nil, unknownIDs(s, name, ids)
 	}
 	return m, nil

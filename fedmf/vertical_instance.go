@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
 
 	"github.com/fedsim/fedsim/fedmf/kernel"
@@ -107,10 +108,7 @@ func (x *verticalInstance) partyItems(which algorithm.PartyData) ([]int32, error
 	if err := which.CheckStated("the items that are the party's, or its part of the catalogue,"); err != nil {
 		return nil, err
 	}
-	place := make(map[string]int32, x.setup.Data.Items)
-	for j, id := range x.setup.Data.ItemIDs {
-		place[id] = int32(j)
-	}
+	place := dataset.Places(x.setup.Data.ItemIDs)
 	held := make([]int32, len(which.IDs))
 	for i, id := range which.IDs {
 		j, listed := place[id]

@@ -50,7 +50,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 				rows := make([]model.Ratings, 6)
 				rows[1] = model.Ratings{Items: []int32{2, 5}, Values: []float32{5, 1}}
 				rows[4] = model.Ratings{Items: []int32{7}, Values: []float32{3}}
-				party := newVertical(t, &p, Order(8), rows)
+				party := newVertical(t, &p, model.Indices(8), rows)
 				ledger := crafted(t, &p, party, p.StartUsers(6), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: z, SamplingRate: 1, Steps: 10, Spread: unit == dp.User})
 				if z <= 1e12 && len(ledger.Charged()) == 0 {
 					t.Errorf("%s, %s, z = %g: the plan was not taken up: nothing is tested", clipping, unit, z)
@@ -72,7 +72,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 // noise can tell the value.
 func TestPublishedItemsAreOnTheGrid(t *testing.T) {
 	p := soundParams(6, 8, 20)
-	party := newVertical(t, &p, Order(8), someRatings(rand.New(rand.NewPCG(1, 1)), 6, 8, 0.5))
+	party := newVertical(t, &p, model.Indices(8), someRatings(rand.New(rand.NewPCG(1, 1)), 6, 8, 0.5))
 	contribute(t, party, planOf(&p, 1, p.StartUsers(6), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: p.LocalSteps}), simulated.New(1, "party"))
 	off := 0
 	for i, x := range party.Embeddings().Data() {

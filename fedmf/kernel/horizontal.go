@@ -179,7 +179,7 @@ func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *mod
 			users[k] = int32(i)
 		}
 	}
-	order := Order(len(users))
+	order := model.Indices(len(users))
 	rng := entropy.Public(p.Seed, fmt.Sprintf("fedmf/fine-tune/%d", t.users[0]))
 	for pass := range passes {
 		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })

@@ -33,7 +33,7 @@ func TestHorizontalNoise(t *testing.T) {
 	}{{EmbeddingClipping, false}, {EmbeddingClipping, true}, {BothClippings, true}, {GradientClipping, false}} {
 		p, _, item := noisy(dp.User, c.clipping)
 		p.Users, p.Items, p.TrainUsers = 2000, 20_000, c.train
-		party := newHorizontal(t, &p, Order(1000), make([]model.Ratings, 1000)) // half of the users
+		party := newHorizontal(t, &p, model.Indices(1000), make([]model.Ratings, 1000)) // half of the users
 		v := p.StartItems()
 		pl := planOf(&p, 1, v, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2})
 		z := own(t, pl, 2)
@@ -55,7 +55,7 @@ func TestHorizontalNoise(t *testing.T) {
 func TestSentGradients(t *testing.T) {
 	p, _, item := noisy(dp.User, EmbeddingClipping)
 	p.Users, p.Items, p.LocalSteps, p.TrainUsers = 4000, 20_000, 1, true
-	party := newHorizontal(t, &p, Order(1000), make([]model.Ratings, 1000))
+	party := newHorizontal(t, &p, model.Indices(1000), make([]model.Ratings, 1000))
 	party.SendGradients()
 	pl := planOf(&p, 1, p.StartItems(), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1})
 	pl.Releases[0] = p.GradientRelease(1000, 0.7)
@@ -71,7 +71,7 @@ func TestSentGradients(t *testing.T) {
 	p = soundParams(10, 6, 2)
 	p.Density, p.TrainUsers, p.UserRate = 0.3, true, 0.01
 	rows := someRatings(rng, 4, 6, 0.5)
-	party = newHorizontal(t, &p, Order(4), rows)
+	party = newHorizontal(t, &p, model.Indices(4), rows)
 	party.SendGradients()
 	v := someMatrix(rng, 6, 2)
 	pl = planOf(&p, 1, v, protocol.Noise{})
@@ -110,7 +110,7 @@ func TestSentGradients(t *testing.T) {
 func TestClippingOfItemsAlone(t *testing.T) {
 	p := soundParams(1, 4, 2)
 	p.Clipping, p.Clip, p.Unit, p.ClipRatings, p.ItemSteps, p.FineTune = BothClippings, 0.5, dp.User, 4, 1, 0
-	row := model.Ratings{Items: Order(4), Values: []float32{5, 0, 5, 0}}
+	row := model.Ratings{Items: model.Indices(4), Values: []float32{5, 0, 5, 0}}
 	length := func(x, y []float64) (norm float64) {
 		for _, d := range minus(x, y) {
 			norm = math.Hypot(norm, d)
@@ -118,12 +118,12 @@ func TestClippingOfItemsAlone(t *testing.T) {
 		return norm
 	}
 	v := p.StartItems()
-	party := newHorizontal(t, &p, Order(1), []model.Ratings{row})
+	party := newHorizontal(t, &p, model.Indices(1), []model.Ratings{row})
 	sent := contribute(t, party, planOf(&p, 1, v, protocol.Noise{}), simulated.New(1, "party"))
 	if got := length(sent[:8], v.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
 		t.Errorf("HFL: V moved by %v, want η·C = 5e-4", got)
 	}
-	vertical := newVertical(t, &p, Order(4), []model.Ratings{row})
+	vertical := newVertical(t, &p, model.Indices(4), []model.Ratings{row})
 	contribute(t, vertical, planOf(&p, 1, p.StartUsers(1), protocol.Noise{}), simulated.New(1, "party"))
 	before := vertical.exact().Clone()
 	if got := length(before.Data(), v.Data()); !(got < 0.9*1e-3*0.5) {
@@ -187,7 +187,7 @@ func TestStagesOfHorizontal(t *testing.T) {
 	}
 	p := soundParams(3, 3, 2)
 	for _, c := range [][2]int{{0, 0}, {2, 1}} {
-		if _, err := NewHorizontal(&p, Order(c[0]), make([]model.Ratings, c[1])); err == nil {
+		if _, err := NewHorizontal(&p, model.Indices(c[0]), make([]model.Ratings, c[1])); err == nil {
 			t.Errorf("a party of %d users with ratings of %d was made", c[0], c[1])
 		}
 	}
@@ -202,7 +202,7 @@ func TestVanillaHorizontal(t *testing.T) {
 	p.Unit, p.ClipRatings, p.TrainUsers, p.RandomUsers, p.Rounds, p.LocalSteps = dp.User, 6, true, true, 2, 1
 	p.SamplingRate, p.Density, p.UserRate, p.FineTune, p.Spread = 1, 0.3, 0.02, 0, 0.1
 	rows, v := someRatings(rng, 4, 6, 0.5), someMatrix(rng, 6, 2)
-	start := newHorizontal(t, &p, Order(4), make([]model.Ratings, 4)).Tune(v.Clone(), 0, serial{}).Users
+	start := newHorizontal(t, &p, model.Indices(4), make([]model.Ratings, 4)).Tune(v.Clone(), 0, serial{}).Users
 	distinct := map[float64]bool{}
 	for _, x := range start.Data() {
 		distinct[x] = true
@@ -213,7 +213,7 @@ func TestVanillaHorizontal(t *testing.T) {
 	if len(distinct) != 8 {
 		t.Errorf("%d different coordinates at the start, want 8", len(distinct))
 	}
-	party := newHorizontal(t, &p, Order(4), rows)
+	party := newHorizontal(t, &p, model.Indices(4), rows)
 	contribute(t, party, planOf(&p, 1, v, protocol.Noise{}), simulated.New(1, "party"))
 	want := start.Clone()
 	for i, r := range rows {
@@ -270,7 +270,7 @@ func TestTunePass(t *testing.T) {
 	rows := []model.Ratings{{Items: []int32{0, 1}, Values: []float32{5, 1}}, {Items: []int32{1, 0}, Values: []float32{4, 0}}}
 	v := someMatrix(rng, 2, 2)
 	p.FineTuneRate = 0.4 // so far that projections bind
-	got := newHorizontal(t, &p, Order(2), rows).Tune(v.Clone(), 1, serial{})
+	got := newHorizontal(t, &p, model.Indices(2), rows).Tune(v.Clone(), 1, serial{})
 	near := func(x, y *model.Matrix) bool { return apart(x.Data(), y.Data()) <= 1e-12 }
 	matches, distinct := 0, 0
 	var orders [][][2]int
@@ -289,7 +289,7 @@ func TestTunePass(t *testing.T) {
 		t.Errorf("one pass gives %v, %v: as %d of %d orders do, of which %d differ from the first", got.Users, got.Items, matches, len(orders), distinct)
 	}
 	// No pass: the fit, and V as it came.
-	if none := newHorizontal(t, &p, Order(2), rows).Tune(v.Clone(), 0, serial{}); !near(none.Items, v) || !near(none.Users, sequence(&p, rows, v, nil, 0).Users) {
+	if none := newHorizontal(t, &p, model.Indices(2), rows).Tune(v.Clone(), 0, serial{}); !near(none.Items, v) || !near(none.Users, sequence(&p, rows, v, nil, 0).Users) {
 		t.Errorf("no pass gives %v, %v", none.Users, none.Items)
 	}
 }
@@ -317,7 +317,7 @@ func TestTunePasses(t *testing.T) {
 	v := someMatrix(rng, 15, 3)
 	before := math.Inf(1)
 	for _, passes := range []int{0, 1, 2, 5, 20, 60} {
-		got := newHorizontal(t, &p, Order(20), rows).Tune(v.Clone(), passes, serial{})
+		got := newHorizontal(t, &p, model.Indices(20), rows).Tune(v.Clone(), passes, serial{})
 		var loss float64
 		for i, r := range rows {
 			for k, j := range r.Items {
@@ -334,7 +334,7 @@ func TestTunePasses(t *testing.T) {
 	p = soundParams(2, 2, 3)
 	p.FineTuneRate = 0.1
 	v = someMatrix(rng, 2, 3)
-	got := newHorizontal(t, &p, Order(2), alone).Tune(v.Clone(), 2, serial{})
+	got := newHorizontal(t, &p, model.Indices(2), alone).Tune(v.Clone(), 2, serial{})
 	for i, r := range alone {
 		u, w := model.NewMatrix(1, 3), model.NewMatrix(1, 3)
 		copy(u.Data(), p.User(r, v))

@@ -48,7 +48,7 @@ func TestLangevinSensitivity(t *testing.T) {
 			for j := range 3 {
 				p.project(v.Row(j))
 			}
-			r := model.Ratings{Items: Order(count), Values: make([]float32, count)}
+			r := model.Ratings{Items: model.Indices(count), Values: make([]float32, count)}
 			for k := range r.Values {
 				r.Values[k] = 5 * rng.Float32()
 				if trial == 0 {
@@ -79,7 +79,7 @@ func TestLangevinStep(t *testing.T) {
 		if z == 0 {
 			n = protocol.Noise{}
 		}
-		party := newVertical(t, &p, Order(items), make([]model.Ratings, users))
+		party := newVertical(t, &p, model.Indices(items), make([]model.Ratings, users))
 		if z > 0 {
 			n.Spread = true
 		}

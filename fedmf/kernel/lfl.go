@@ -322,10 +322,9 @@ func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *mo
 // other row is touched. They are not kept, because no prediction of a training rating is needed.
 func (p Params) trainAlone(r model.Ratings, start *model.Matrix, steps int) []float64 {
 	own := model.NewMatrix(len(r.Items), p.Rank)
-	compact := model.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
+	compact := model.Ratings{Items: model.Indices(len(r.Items)), Values: r.Values}
 	for k, j := range r.Items {
 		copy(own.Row(k), start.Row(int(j)))
-		compact.Items[k] = int32(k)
 	}
 	u := p.User(compact, own)
 	for k, x := range r.Values {
@@ -389,13 +388,4 @@ func (p Params) step(ui, vj []float64, step float64) {
 	}
 	Shrink(ui, normU, p.MaxRating)
 	Shrink(vj, normV, p.MaxRating)
-}
-
-// Order returns the identity permutation of n ratings, for a caller to shuffle.
-func Order(n int) []int32 {
-	order := make([]int32, n)
-	for k := range order {
-		order[k] = int32(k)
-	}
-	return order
 }

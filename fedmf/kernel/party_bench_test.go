@@ -38,7 +38,7 @@ func benchmarkStep(b *testing.B, unit dp.Unit) {
 		}
 		rows[i] = r
 	}
-	party, err := NewVertical(&p, Order(items), rows)
+	party, err := NewVertical(&p, model.Indices(items), rows)
 	if err != nil {
 		b.Fatal(err)
 	}

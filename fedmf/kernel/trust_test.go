@@ -78,7 +78,7 @@ func stepperOf(party any) *stepper {
 func TestInfeasibleModel(t *testing.T) {
 	p := soundParams(2, 2, 2)
 	p.ItemSteps = 1
-	party := newVertical(t, &p, Order(2), []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}})
+	party := newVertical(t, &p, model.Indices(2), []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}})
 	contribute(t, party, planOf(&p, 1, p.StartUsers(2), protocol.Noise{}), simulated.New(1, "party"))
 	for _, bad := range []float64{1000, math.NaN()} {
 		model := p.StartUsers(2)
@@ -116,7 +116,7 @@ func TestPartiesWithoutEntropy(t *testing.T) {
 			}
 		}
 	}
-	party := newVertical(t, &p, Order(3), rows)
+	party := newVertical(t, &p, model.Indices(3), rows)
 	contribute(t, party, planOf(&p, 2, x, noise), simulated.New(1, "party"))
 	party.source = entropy.Source{}
 	if _, err := attempt(func() ([]protocol.Vector, error) { return nil, party.Finish(x.Encode(), serial{}) }); !errors.Is(err, entropy.ErrNone) || party.Finished() {
@@ -153,10 +153,10 @@ func TestPartiesRefuseData(t *testing.T) {
 		p := soundParams(2, 3, 2)
 		p.Unit, p.ClipRatings = dp.User, 2
 		rows := []model.Ratings{{}, r}
-		if _, err := NewVertical(&p, Order(3), rows); err == nil {
+		if _, err := NewVertical(&p, model.Indices(3), rows); err == nil {
 			t.Errorf("%s: a party of VFL was made", name)
 		}
-		if _, err := NewHorizontal(&p, Order(2), rows); err == nil {
+		if _, err := NewHorizontal(&p, model.Indices(2), rows); err == nil {
 			t.Errorf("%s: a party of HFL was made", name)
 		}
 	}

@@ -285,10 +285,7 @@ func (p PartyParams) Watch(o Watched, src entropy.Source) (func() (float64, erro
 	if p.Unit == dp.User {
 		ratings = max(1, p.ClipRatings)
 	}
-	one := model.Ratings{Items: make([]int32, ratings), Values: make([]float32, ratings)}
-	for j := range one.Items {
-		one.Items[j] = int32(j)
-	}
+	one := model.Ratings{Items: model.Indices(ratings), Values: make([]float32, ratings)}
 	w := &watched{steps: newStepper(&p, newTable([]model.Ratings{one}), corner(ratings, p)), at: corner(1, p), both: o.Both, bound: p.Sensitivity(o.Both)}
 	if err := w.aim(); err != nil {
 		return nil, err

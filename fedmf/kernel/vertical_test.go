@@ -30,7 +30,7 @@ func newVertical(t *testing.T, p *PartyParams, items []int32, rows []model.Ratin
 // bothKinds makes a party of either kind, of all users and all items.
 func bothKinds(t *testing.T, p *PartyParams, rows []model.Ratings) map[string]client.Trainer {
 	t.Helper()
-	return map[string]client.Trainer{"vfl": newVertical(t, p, Order(p.Items), rows), "hfl": newHorizontal(t, p, Order(p.Users), rows)}
+	return map[string]client.Trainer{"vfl": newVertical(t, p, model.Indices(p.Items), rows), "hfl": newHorizontal(t, p, model.Indices(p.Users), rows)}
 }
 
 // contribute has a party take up a round and returns its one vector.
@@ -99,7 +99,7 @@ func TestVerticalNoise(t *testing.T) {
 	}{{dp.Rating, EmbeddingClipping}, {dp.User, EmbeddingClipping}, {dp.User, BothClippings}, {dp.Rating, GradientClipping}} {
 		p, both, item := noisy(c.unit, c.clipping)
 		p.ItemSteps = 3
-		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
+		party := newVertical(t, &p, model.Indices(p.Items), make([]model.Ratings, p.Users))
 		u, v := p.StartUsers(p.Users), p.StartItems()
 		pl := planOf(&p, 1, u, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2 + 3, Spread: c.unit == dp.User})
 		z := own(t, pl, 5)
@@ -129,7 +129,7 @@ func TestItemStepsArePaidFor(t *testing.T) {
 		steps []int // of the rounds taken up
 		moves bool
 	}{{"paid", []int{1, 3}, true}, {"not paid", []int{3, 1}, false}, {"never took part", nil, false}} {
-		party := newVertical(t, &p, Order(2), make([]model.Ratings, 3))
+		party := newVertical(t, &p, model.Indices(2), make([]model.Ratings, 3))
 		for i, n := range c.steps {
 			noise.Steps = n
 			contribute(t, party, planOf(&p, uint64(i+1), p.StartUsers(3), noise), simulated.New(1, "party"))
@@ -154,7 +154,7 @@ func TestNoiseOfParties(t *testing.T) {
 	u := p.StartUsers(p.Users)
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
 	run := func(name string, round uint64) (x []float64, v *model.Matrix) {
-		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
+		party := newVertical(t, &p, model.Indices(p.Items), make([]model.Ratings, p.Users))
 		sent := contribute(t, party, planOf(&p, round, u, noise), simulated.New(1, name))
 		return minus(sent[:len(u.Data())], u.Data()), party.exact()
 	}
@@ -274,8 +274,8 @@ func checkQuantizes(t *testing.T, name string, sent []float64, r protocol.Releas
 func TestVerticalTrims(t *testing.T) {
 	p := soundParams(2, 6, 2)
 	p.Unit, p.ClipRatings, p.Rounds = dp.User, 2, 5
-	row := model.Ratings{Items: Order(6), Values: []float32{5, 5, 5, 0, 0, 0}}
-	party := newVertical(t, &p, Order(6), []model.Ratings{row, {Items: []int32{4}, Values: []float32{5}}})
+	row := model.Ratings{Items: model.Indices(6), Values: []float32{5, 5, 5, 0, 0, 0}}
+	party := newVertical(t, &p, model.Indices(6), []model.Ratings{row, {Items: []int32{4}, Values: []float32{5}}})
 	start := p.StartItems()
 	for i := range uint64(5) {
 		contribute(t, party, planOf(&p, i+1, p.StartUsers(2), protocol.Noise{}), simulated.New(1, "party"))
@@ -316,7 +316,7 @@ func TestVerticalStarts(t *testing.T) {
 	if _, err := NewVertical(&p, nil, make([]model.Ratings, 3)); err == nil {
 		t.Error("a party without items was made")
 	}
-	if _, err := NewVertical(&p, Order(2), make([]model.Ratings, 2)); err == nil {
+	if _, err := NewVertical(&p, model.Indices(2), make([]model.Ratings, 2)); err == nil {
 		t.Error("a party with ratings of 2 of 3 users was made")
 	}
 }
