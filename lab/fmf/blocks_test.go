@@ -33,7 +33,7 @@ func TestBlocksTakeThePlainSteps(t *testing.T) {
 			}
 		}
 	}
-	order = kernel.Order(len(users))
+	order = model.Indices(len(users))
 	if got, want := tally(users, items, values), tally(user, item, value); !maps.Equal(got, want) {
 		t.Fatal("the blocks hold other ratings")
 	}
@@ -142,7 +142,7 @@ func ratingsToPass(n, users, items, rank int) (u, v *model.Matrix, user, item []
 		user, item = append(user, random.Int32N(int32(users))), append(item, random.Int32N(int32(items)))
 		value = append(value, 5*random.Float32())
 	}
-	order = kernel.Order(n)
+	order = model.Indices(n)
 	random.Shuffle(n, func(a, b int) { order[a], order[b] = order[b], order[a] })
 	return u, v, user, item, value, order
 }

@@ -159,7 +159,7 @@ func newBlocks(train dataset.Ratings, rng mixer) *blocks {
 
 // dealt returns the stripe of each of n rows. Rows are dealt there and back, those with the most ratings first.
 func dealt(rows []int32, n, stripes int) []int {
-	count, order, stripe := make([]int, n), kernel.Order(n), make([]int, n)
+	count, order, stripe := make([]int, n), model.Indices(n), make([]int, n)
 	for _, i := range rows {
 		count[i]++
 	}
