@@ -278,7 +278,7 @@ func unpack(t *testing.T, r protocol.Release, packed []byte) *mask.Vector {
 	t.Helper()
 	v, err := mask.NewVector(r.Width, r.Len)
 	if err == nil {
-		err = v.Unpack(packed)
+		err = v.AddPacked(packed)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -82,9 +82,6 @@ func Arrange(order []int32, degree int) (*Graph, error) {
 	return g, nil
 }
 
-// Clients returns the number of clients.
-func (g *Graph) Clients() int { return g.clients }
-
 // Degree returns the number of neighbours of each client.
 func (g *Graph) Degree() int { return g.degree }
 

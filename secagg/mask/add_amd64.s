@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// The portable loops of add.go, on vectors of 16 bytes; rows are 4416 bytes apart.
+// The portable loops of vector.go, on vectors of 16 bytes; rows are 4416 bytes apart.
 
 // func addFour32Vectors(dst *uint32, rows *byte, count int, extra uint32)
 TEXT ·addFour32Vectors(SB), NOSPLIT, $0-28
@@ -54,44 +54,4 @@ four64:
 	ADDQ  $16, SI
 	DECQ  CX
 	JNZ   four64
-	RET
-
-// func addOne32Vectors(dst *uint32, row *byte, count int, extra uint32)
-TEXT ·addOne32Vectors(SB), NOSPLIT, $0-28
-	MOVQ dst+0(FP), DI
-	MOVQ row+8(FP), SI
-	MOVQ count+16(FP), CX
-	MOVL extra+24(FP), X5
-	PSHUFL $0, X5, X5
-
-one32:
-	MOVOU (DI), X0
-	MOVOU (SI), X1
-	PADDL X5, X0
-	PADDL X1, X0
-	MOVOU X0, (DI)
-	ADDQ  $16, DI
-	ADDQ  $16, SI
-	DECQ  CX
-	JNZ   one32
-	RET
-
-// func addOne64Vectors(dst *uint64, row *byte, count int, extra uint64)
-TEXT ·addOne64Vectors(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), DI
-	MOVQ row+8(FP), SI
-	MOVQ count+16(FP), CX
-	MOVQ extra+24(FP), X5
-	PUNPCKLQDQ X5, X5
-
-one64:
-	MOVOU (DI), X0
-	MOVOU (SI), X1
-	PADDQ X5, X0
-	PADDQ X1, X0
-	MOVOU X0, (DI)
-	ADDQ  $16, DI
-	ADDQ  $16, SI
-	DECQ  CX
-	JNZ   one64
 	RET

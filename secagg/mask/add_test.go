@@ -27,30 +27,16 @@ func TestVectorsArePortable(t *testing.T) {
 			wide[i] = random.Uint64()
 		}
 		m := len(wide) - 3
-		for name, c := range map[string]struct{ is, want func([]uint32, []uint64) }{
-			"four": {func(d []uint32, w []uint64) { addFour32(d[:n], r, uint32(extra)); addFour64(w[:m], r, extra) },
-				func(d []uint32, w []uint64) {
-					addFour32Portable(d[:n], r, uint32(extra))
-					addFour64Portable(w[:m], r, extra)
-				}},
-			"one": {func(d []uint32, w []uint64) {
-				addOne32(d[:n], r[1][1:1+4*n], uint32(extra))
-				addOne64(w[:m], r[2][3:3+8*m], extra)
-			},
-				func(d []uint32, w []uint64) {
-					addOne32Portable(d[:n], r[1][1:1+4*n], uint32(extra))
-					addOne64Portable(w[:m], r[2][3:3+8*m], extra)
-				}},
-		} {
-			is, want, isWide, wantWide := slices.Clone(dst), slices.Clone(dst), slices.Clone(wide), slices.Clone(wide)
-			c.is(is, isWide)
-			c.want(want, wantWide)
-			if !slices.Equal(is, want) || !slices.Equal(isWide, wantWide) {
-				t.Fatalf("%s, %d and %d words: the sums differ", name, n, m)
-			}
-			if n > 0 && slices.Equal(is, dst) {
-				t.Fatalf("%s, %d words: nothing was added", name, n)
-			}
+		is, want, isWide, wantWide := slices.Clone(dst), slices.Clone(dst), slices.Clone(wide), slices.Clone(wide)
+		addFour32(is[:n], r, uint32(extra))
+		addFour64(isWide[:m], r, extra)
+		addFour32Portable(want[:n], r, uint32(extra))
+		addFour64Portable(wantWide[:m], r, extra)
+		if !slices.Equal(is, want) || !slices.Equal(isWide, wantWide) {
+			t.Fatalf("%d and %d words: the sums differ", n, m)
+		}
+		if n > 0 && slices.Equal(is, dst) {
+			t.Fatalf("%d words: nothing was added", n)
 		}
 	}
 }

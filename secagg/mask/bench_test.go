@@ -104,10 +104,6 @@ func BenchmarkAddPacked(b *testing.B) {
 	forWidths(b, func(v *mask.Vector, packed []byte) error { return v.AddPacked(packed) })
 }
 
-func BenchmarkUnpack(b *testing.B) {
-	forWidths(b, func(v *mask.Vector, packed []byte) error { return v.Unpack(packed) })
-}
-
 func forWidths(b *testing.B, f func(v *mask.Vector, packed []byte) error) {
 	for _, width := range []uint8{8, benchWidth, 32, 61} {
 		b.Run(fmt.Sprintf("bits=%d", width), func(b *testing.B) {

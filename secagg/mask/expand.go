@@ -81,9 +81,9 @@ func AddRange(dst *Vector, terms []Term, from, to int) error {
 	for from < to {
 		n := min(words-from%words, to-from)
 		if dst.isNarrow() {
-			x.add32(dst.narrow[from : from+n])
+			add(&x, dst.narrow[from:from+n], 4*n, addFour32)
 		} else {
-			x.add64(dst.wide[from : from+n])
+			add(&x, dst.wide[from:from+n], 8*n, addFour64)
 		}
 		from += n
 	}
@@ -119,11 +119,6 @@ type keystream struct {
 	onto []byte // zeros, or ones to invert it
 }
 
-// next fills row with the next bytes.
-func (k keystream) next(row []byte) {
-	k.ctr.XORKeyStream(row, k.onto[:len(row)])
-}
-
 // expansion goes through several keystreams side by side.
 type expansion struct {
 	streams  []keystream
@@ -131,44 +126,21 @@ type expansion struct {
 	rows     rows
 }
 
-// next fills the rows with size bytes of the first streams, four or else one, and
-// returns the streams that are left.
-func (x *expansion) next(streams []keystream, size int) []keystream {
-	n := 1
-	if len(streams) >= len(x.rows) {
-		n = len(x.rows)
-	}
-	for i, s := range streams[:n] {
-		s.next(x.rows[i][:size])
-	}
-	return streams[n:]
-}
-
-// add32 adds the next words of all streams to dst, at most a block.
-func (x *expansion) add32(dst []uint32) {
-	extra := x.inverted
+// add adds the next size bytes of all streams to dst, at most a block, four streams at a time.
+// Rows that have no stream are zeros.
+func add[W word](x *expansion, dst []W, size int, four func(dst []W, r *rows, extra W)) {
+	extra := W(x.inverted)
 	for s := x.streams; len(s) > 0; extra = 0 {
-		four := len(s) >= len(x.rows)
-		s = x.next(s, 4*len(dst))
-		if four {
-			addFour32(dst, &x.rows, extra)
-		} else {
-			addOne32(dst, x.rows[0][:4*len(dst)], extra)
+		n := min(len(s), len(x.rows))
+		for i := range x.rows {
+			if row := x.rows[i][:size]; i < n {
+				s[i].ctr.XORKeyStream(row, s[i].onto[:size])
+			} else {
+				clear(row)
+			}
 		}
-	}
-}
-
-// add64 is add32 for wide words.
-func (x *expansion) add64(dst []uint64) {
-	extra := uint64(x.inverted)
-	for s := x.streams; len(s) > 0; extra = 0 {
-		four := len(s) >= len(x.rows)
-		s = x.next(s, 8*len(dst))
-		if four {
-			addFour64(dst, &x.rows, extra)
-		} else {
-			addOne64(dst, x.rows[0][:8*len(dst)], extra)
-		}
+		four(dst, &x.rows, extra)
+		s = s[n:]
 	}
 }
 
@@ -190,30 +162,10 @@ func (v *Vector) AppendPacked(dst []byte) []byte {
 	return dst
 }
 
-// Unpack replaces the vector by the vector that src packs. It returns ErrPacked, and leaves the
-// vector as before, unless src has exactly the size for this width and length and the bits left
-// over in its last byte are zero.
-func (v *Vector) Unpack(src []byte) error {
-	if err := v.checkPacked(src); err != nil {
-		return err
-	}
-	clear(v.narrow)
-	clear(v.wide)
-	v.addPacked(src)
-	return nil
-}
-
-// AddPacked adds the vector that src packs, without a second vector to hold it. It returns the
-// errors of Unpack.
+// AddPacked adds the vector that src packs, without a second vector to hold it. It returns ErrPacked,
+// and leaves the vector as before, unless src has exactly the size for this width and length and the
+// bits left over in its last byte are zero.
 func (v *Vector) AddPacked(src []byte) error {
-	if err := v.checkPacked(src); err != nil {
-		return err
-	}
-	v.addPacked(src)
-	return nil
-}
-
-func (v *Vector) checkPacked(src []byte) error {
 	size := PackedSize(v.width, v.Len())
 	if len(src) != size {
 		return fmt.Errorf("mask: %w: %d bytes; %d coordinates of %d bits have %d", ErrPacked, len(src), v.Len(), v.width, size)
@@ -222,17 +174,12 @@ func (v *Vector) checkPacked(src []byte) error {
 	if used != 0 && src[size-1]>>used != 0 {
 		return fmt.Errorf("mask: %w: the %d bits left over in the last byte are not zero", ErrPacked, 8-used)
 	}
-	return nil
-}
-
-// addPacked adds src, which has been checked.
-func (v *Vector) addPacked(src []byte) {
 	if v.isNarrow() {
-		done, at := addPairs(v.narrow, src, v.width)
-		addRest(v.narrow[done:], src, v.width, at)
+		addBits(v.narrow, src, v.width)
 	} else {
-		addRest(v.wide, src, v.width, 0)
+		addBits(v.wide, src, v.width)
 	}
+	return nil
 }
 
 // word is the type that holds a residue.
@@ -260,55 +207,22 @@ func pack[W word](dst []byte, src []W, width uint8) {
 	}
 }
 
-// windowSize is the number of bytes that 64 bits may lie across. The functions below read so many
-// at once, at the byte where the due bits begin.
+// windowSize is the number of bytes that 64 bits may lie across.
 const windowSize = 9
 
-// addPairs is addWindows for two words at a time, whose bits fit one window, from
-// the beginning of src.
-func addPairs(dst []uint32, src []byte, width uint8) (int, uint64) {
-	var at uint64
-	keep := ^uint32(0) >> (32 - width)
-	for i := 0; i+1 < len(dst); i += 2 {
-		first, shift := at/8, at%8
-		if first+windowSize > uint64(len(src)) {
-			return i, at
-		}
-		window := (*[windowSize]byte)(src[first:])
-		x := binary.LittleEndian.Uint64(window[:]) >> shift
-		x |= uint64(window[8]) << 1 << (63 - shift) // nothing where shift is 0
-		dst[i] += uint32(x) & keep
-		dst[i+1] += uint32(x>>(width&63)) & keep
-		at += 2 * uint64(width)
-	}
-	return len(dst) &^ 1, at
-}
-
-// addWindows adds to every word the width bits of src that are due, beginning with
-// bit number at, as long as there is a whole window to read them from. It returns
-// how many words it did and where the bits of the next one begin.
-func addWindows[W word](dst []W, src []byte, width uint8, at uint64) (int, uint64) {
+// addBits adds to every word its width bits of src. It reads a window at once, at the byte where the
+// bits of a word begin, and zeros beyond the end of src.
+func addBits[W word](dst []W, src []byte, width uint8) {
 	keep := W(^uint64(0) >> (64 - width))
+	var at uint64
 	for i := range dst {
-		first, shift := at/8, at%8
-		if first+windowSize > uint64(len(src)) {
-			return i, at
+		window, shift := src[at/8:], at%8
+		if len(window) < windowSize {
+			window = append(make([]byte, 0, windowSize), window...)[:windowSize]
 		}
-		window := (*[windowSize]byte)(src[first:])
-		x := binary.LittleEndian.Uint64(window[:]) >> shift
+		x := binary.LittleEndian.Uint64(window) >> shift
 		x |= uint64(window[8]) << 1 << (63 - shift) // nothing where shift is 0
 		dst[i] += W(x) & keep
 		at += uint64(width)
 	}
-	return len(dst), at
-}
-
-// addRest adds to every word its width bits of src, beginning with bit number at,
-// where src may end before the last window does.
-func addRest[W word](dst []W, src []byte, width uint8, at uint64) {
-	done, at := addWindows(dst, src, width, at)
-	// Fewer than nine bytes are left: add zeros to continue.
-	var tail [2 * windowSize]byte
-	copy(tail[:], src[at/8:])
-	addWindows(dst[done:], tail[:], width, at%8)
 }
