@@ -30,6 +30,7 @@
 package dataset
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -39,7 +40,6 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
@@ -231,7 +231,10 @@ func (s *Set) ComputeDigest() string {
 	return d.Sum()
 }
 
-func NewDigester() *Digester { return &Digester{hash: sha256.New()} }
+func NewDigester() *Digester {
+	h := sha256.New()
+	return &Digester{hash: h, buf: bufio.NewWriter(h)}
+}
 
 // Head hashes the parts of a set before its ratings, and the number of ratings.
 func (d *Digester) Head(s *Set, ratings int) {
@@ -294,34 +297,22 @@ func (d *Digester) Tail(s *Set) {
 	}
 }
 
-// Digester collects small writes before it hashes them.
+// Digester collects small writes before it hashes them, which does not fail.
 type Digester struct {
 	hash hash.Hash
-	buf  []byte
+	buf  *bufio.Writer
 }
 
 // Bytes hashes some bytes without their length.
-func (d *Digester) Bytes(b []byte) {
-	d.buf = append(d.buf, b...)
-	d.flush(4 << 10)
-}
-
-// flush hashes what was collected when it is at least atLeast bytes.
-func (d *Digester) flush(atLeast int) {
-	if len(d.buf) >= atLeast {
-		d.hash.Write(d.buf) // never fails, says hash.Hash
-		d.buf = d.buf[:0]
-	}
-}
+func (d *Digester) Bytes(b []byte) { _, _ = d.buf.Write(b) }
 
 func (d *Digester) Number(v uint64) {
-	d.buf = binary.LittleEndian.AppendUint64(d.buf, v)
-	d.flush(4 << 10)
+	d.Bytes(binary.LittleEndian.AppendUint64(d.buf.AvailableBuffer(), v))
 }
 
 func (d *Digester) Text(s string) {
 	d.Number(uint64(len(s)))
-	d.buf = append(d.buf, s...)
+	_, _ = d.buf.WriteString(s)
 }
 
 func (d *Digester) Texts(list []string) {
@@ -332,25 +323,15 @@ func (d *Digester) Texts(list []string) {
 }
 
 func (d *Digester) Columns(r Ratings) {
-	const at, width = 512, 12 // ratings at a time, and bytes of one
-	for from := 0; from < len(r.Value); from += at {
-		to := min(from+at, len(r.Value))
-		users, items, values := r.User[from:to], r.Item[from:to], r.Value[from:to]
-		bytes := slices.Grow(d.buf, width*len(users))[:len(d.buf)+width*len(users)]
-		rest := bytes[len(d.buf):]
-		for k, u := range users {
-			one := rest[width*k : width*k+width]
-			binary.LittleEndian.PutUint32(one, uint32(u))
-			binary.LittleEndian.PutUint32(one[4:], uint32(items[k]))
-			binary.LittleEndian.PutUint32(one[8:], math.Float32bits(values[k]))
-		}
-		d.buf = bytes
-		d.flush(4 << 10)
+	for k, v := range r.Value {
+		b := binary.LittleEndian.AppendUint32(d.buf.AvailableBuffer(), uint32(r.User[k]))
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.Item[k]))
+		d.Bytes(binary.LittleEndian.AppendUint32(b, math.Float32bits(v)))
 	}
 }
 
 func (d *Digester) Sum() string {
-	d.flush(0)
+	_ = d.buf.Flush()
 	return hex.EncodeToString(d.hash.Sum(nil))
 }
 
