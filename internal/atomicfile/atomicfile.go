@@ -19,10 +19,15 @@ import (
 // power failure. The folder must exist. One process may write to one path at a time. Write removes
 // a file that a killed process left under PATH.tmp, and does not follow a link at that path. The process's umask applies to the mode.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	return WriteAll(File{path, mode, func(w io.Writer) error {
+	return WriteAll(File{path, mode, writes(data)})
+}
+
+// writes returns the function that writes data.
+func writes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
-	}})
+	}
 }
 
 // WriteJSON is Write of a value, indented, for all to read.
@@ -59,7 +64,7 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 	if err != nil {
 		return "", err
 	}
-	if err = finish(f, data); err != nil {
+	if err = fill(f, writes(data)); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), nil
@@ -123,14 +128,7 @@ func WriteAll(files ...File) error {
 // Create is Write for a path that must not exist yet. An existing file stays as it is, and the
 // error is fs.ErrExist, also if another process made it meanwhile.
 func Create(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return creating(path, err)
-	}
-	if err := errors.Join(f.Chmod(mode), finish(f, data)); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return Publish(f.Name(), path)
+	return creating(path, hidden(path, mode, writes(data), publish))
 }
 
 // New has write fill a file that must not exist yet. Only the owner may read the file. The error for an existing
@@ -142,18 +140,20 @@ func New(path string, write func(io.Writer) error) error {
 		}
 		return err
 	}
-	return hidden(path, write, Publish)
+	return hidden(path, 0o600, write, publish)
 }
 
 // Replace has write fill a file in place of an old file. Only the owner may read the file. Several processes may replace one
 // path at a time: the last one counts.
-func Replace(path string, write func(io.Writer) error) error { return hidden(path, write, Rename) }
+func Replace(path string, write func(io.Writer) error) error {
+	return hidden(path, 0o600, write, Rename)
+}
 
 // hidden fills a hidden file with a name of its own, and moves it to the path.
-func hidden(path string, write func(io.Writer) error, move func(from, to string) error) error {
+func hidden(path string, mode fs.FileMode, write func(io.Writer) error, move func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
 	if err == nil {
-		if err = fill(f, write); err == nil {
+		if err = errors.Join(f.Chmod(mode), fill(f, write)); err == nil {
 			err = move(f.Name(), path)
 		}
 		if failed := os.Remove(f.Name()); !errors.Is(failed, fs.ErrNotExist) {
@@ -179,34 +179,22 @@ func creating(path string, err error) error {
 	return &fs.PathError{Op: "create", Path: path, Err: err}
 }
 
-func finish(f *os.File, data []byte) error {
-	_, err := f.Write(data)
-	return closed(f, err)
-}
-
+// fill writes a file and syncs it unless there was an error, and closes it.
 func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriter(f)
 	err := write(w)
 	if err == nil {
 		err = w.Flush()
 	}
-	return closed(f, err)
-}
-
-// closed syncs a file unless there was an error, and closes it.
-func closed(f *os.File, err error) error {
 	if err == nil {
 		err = sync(f)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// Publish gives a finished file its name in the same folder, and removes its temporary name in any
-// case. The error is fs.ErrExist if the name exists.
-func Publish(temporary, path string) error {
-	// A link, since renaming would replace what is there.
-	err := errors.Join(creating(path, os.Link(temporary, path)), os.Remove(temporary))
-	if err != nil {
+// publish gives a finished file its name in the same folder. The error is fs.ErrExist if the name exists.
+func publish(temporary, path string) error {
+	if err := creating(path, os.Link(temporary, path)); err != nil { // renaming would replace what is there
 		return err
 	}
 	return Sync(filepath.Dir(path))

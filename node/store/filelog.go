@@ -85,7 +85,7 @@ func (h *logHead) kind() Kind {
 }
 
 // CreateLog makes the file of an empty log, which only the present user can read. An existing file is not changed (fs.ErrExist). If
-// the process is killed, the file exists completely or not at all; a file PATH.*.tmp may be left behind.
+// the process is killed, the file exists completely or not at all; a hidden file may be left behind.
 func CreateLog(path string, k Kind) error {
 	c := k.chain()
 	h := logHead{Format: k.Format, Owner: k.Owner[:], End: 2 * headSize, Chain: c[:], Writer: version.Get().String()}
