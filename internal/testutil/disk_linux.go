@@ -2,13 +2,11 @@ package testutil
 
 import (
 	"bytes"
-	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,9 +33,6 @@ type Writer struct {
 	Inside bool
 }
 
-// 65534 is the number of a user without privileges.
-const nobody = 65534
-
 // inProcess is set in the environment of the process that tries writers.
 const inProcess = "FEDSIM_TRY_WRITERS"
 
@@ -63,9 +58,9 @@ func TryWriters(t *testing.T, writers []Writer) {
 				continue
 			}
 			name := w.Name + map[int]string{0: "/nothing before", 1: "/content before"}[before]
-			t.Run(name+"/full disk", func(t *testing.T) { w.try(t, before, limited(0)) })
-			t.Run(name+"/fails in the middle", func(t *testing.T) { w.try(t, before, limited(w.middle(t))) })
-			t.Run(name+"/read-only", func(t *testing.T) { w.try(t, before, readOnly) })
+			t.Run(name+"/full disk", func(t *testing.T) { w.try(t, before, syscall.RLIMIT_FSIZE, 0) })
+			t.Run(name+"/fails in the middle", func(t *testing.T) { w.try(t, before, syscall.RLIMIT_FSIZE, w.middle(t)) })
+			t.Run(name+"/no file", func(t *testing.T) { w.try(t, before, syscall.RLIMIT_NOFILE, 0) })
 		}
 	}
 }
@@ -87,7 +82,7 @@ func (w *Writer) middle(t *testing.T) uint64 {
 	return uint64(info.Size()) / 2
 }
 
-func (w *Writer) try(t *testing.T, before int, fault func(t *testing.T, dir string, f func())) {
+func (w *Writer) try(t *testing.T, before, resource int, limit uint64) {
 	dir := t.TempDir()
 	if before > 0 {
 		if err := w.Write(dir, before); err != nil {
@@ -96,7 +91,7 @@ func (w *Writer) try(t *testing.T, before int, fault func(t *testing.T, dir stri
 	}
 	was := files(t, dir)
 	var err error
-	fault(t, dir, func() { err = w.Write(dir, before+1) })
+	limited(t, resource, limit, func() { err = w.Write(dir, before+1) })
 	switch {
 	case err == nil:
 		t.Fatal("the write succeeds all the same")
@@ -161,95 +156,22 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// limited limits the size of files: writes fail there as on a full disk.
-func limited(bytes uint64) func(*testing.T, string, func()) {
-	return func(t *testing.T, _ string, f func()) {
-		t.Helper()
-		var was syscall.Rlimit
-		err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was)
-		if err == nil {
-			err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: was.Max})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-				t.Fatal(err)
-			}
-		}()
-		f()
-	}
-}
-
-// readOnly makes a folder and all files in it read-only. Root may write there all the same, so the
-// process gives up root's rights meanwhile.
-func readOnly(t *testing.T, dir string, f func()) {
+// limited calls a function with a limit of the system: of the size of files, where writes fail as on a full disk, or of the
+// number of open files, where no file can be made or opened.
+func limited(t *testing.T, resource int, limit uint64, f func()) {
 	t.Helper()
-	modes := make(map[string]fs.FileMode)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		modes[path] = info.Mode().Perm()
-		if os.Geteuid() == 0 && !d.IsDir() {
-			err = os.Chown(path, nobody, nobody)
-		}
-		return err
-	})
-	for path, mode := range modes {
-		readable := mode &^ 0o222
-		if mode&0o100 != 0 { // a folder
-			readable = 0o555
-		}
-		err = errors.Join(err, os.Chmod(path, readable))
+	var was syscall.Rlimit
+	err := syscall.Getrlimit(resource, &was)
+	if err == nil {
+		err = syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: was.Max})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		for path, mode := range modes {
-			err := os.Chmod(path, mode)
-			if os.Geteuid() == 0 {
-				err = errors.Join(err, os.Chown(path, 0, 0))
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	asNobody(t, dir, f)
-}
-
-// asNobody calls a function without root's rights, if root runs the test.
-func asNobody(t *testing.T, dir string, f func()) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // t.TempDir's, which is root's alone
+		if err := syscall.Setrlimit(resource, &was); err != nil {
 			t.Fatal(err)
 		}
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := errors.Join(syscall.Setfsgid(nobody), syscall.Setfsuid(nobody)); err != nil {
-			t.Skip("root cannot become another user here: ", err)
-		}
-		defer func() {
-			if err := errors.Join(syscall.Setfsuid(0), syscall.Setfsgid(0)); err != nil {
-				t.Fatal(err)
-			}
-		}()
-	}
-	probe := filepath.Join(dir, "probe")
-	if err := os.WriteFile(probe, nil, 0o600); err == nil {
-		_ = os.Remove(probe)
-		t.Skip("a read-only folder can be written to here")
-	}
-	if _, err := os.ReadDir(dir); err != nil {
-		t.Skip("the folder of the test is unreadable without root's rights: ", err)
-	}
+	}()
 	f()
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // Each file that a party of a deployment keeps is there as a whole or not at all. The disk is full,
-// or fails in the middle of a file, or the folder is read-only. Nothing is spent or enrolled by a
+// or fails in the middle of a file, or no file can be opened. Nothing is spent or enrolled by a
 // write that failed, and nothing else is left behind. The same write succeeds once there is room.
 // The files that package command writes are tried there.
 func TestWritersOnABadDisk(t *testing.T) {
