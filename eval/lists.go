@@ -97,32 +97,6 @@ func (q *ListQuality) Named() []NamedValue {
 	return list
 }
 
-// ListQualityOf is the inverse of Named. It passes over other numbers, and returns nil if there are
-// no lists.
-func ListQualityOf(values map[string]float64) *ListQuality {
-	q := &ListQuality{Users: int(values[usersName]), OfUsers: int(values[ofUsersName])}
-	if v, ok := values[relevantName]; ok {
-		q.Relevant = &v
-	}
-	for name := range values {
-		if at, ok := strings.CutPrefix(name, "precision@"); ok {
-			if k, err := strconv.Atoi(at); err == nil {
-				q.At = append(q.At, ListMetrics{K: k})
-			}
-		}
-	}
-	if q.At == nil {
-		return nil
-	}
-	slices.SortFunc(q.At, func(a, b ListMetrics) int { return a.K - b.K })
-	for i := range q.At {
-		for _, x := range q.At[i].named() {
-			*x.value = values[fmt.Sprintf("%s@%d", x.name, q.At[i].K)]
-		}
-	}
-	return q
-}
-
 // Lists measures the lists that a predictor makes of all items. It returns nil without cutoffs, if
 // no user has a relevant item, and for held-out users if the predictor is no [Scorer]. Equal
 // predictions are in the order of [Top]. The result does not depend on the number of workers.

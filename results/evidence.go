@@ -417,26 +417,16 @@ func (r RankingSummary) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// UnmarshalJSON reads the object of MarshalJSON.
+// UnmarshalJSON reads the part of rankings. Lists are read by the names of their numbers (package study).
 func (r *RankingSummary) UnmarshalJSON(text []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
 	*r = RankingSummary{}
-	if _, ok := all["slices"]; ok {
-		r.Ranking = new(eval.Ranking)
-		if err := json.Unmarshal(text, r.Ranking); err != nil {
-			return err
-		}
+	if _, ok := all["slices"]; !ok {
+		return nil
 	}
-	numbers := make(map[string]float64)
-	for name, raw := range all {
-		var v float64
-		if json.Unmarshal(raw, &v) == nil {
-			numbers[name] = v
-		}
-	}
-	r.Lists = eval.ListQualityOf(numbers)
-	return nil
+	r.Ranking = new(eval.Ranking)
+	return json.Unmarshal(text, r.Ranking)
 }

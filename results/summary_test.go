@@ -73,7 +73,7 @@ func TestSummaryOfQuality(t *testing.T) {
 }
 
 // Lists of recommendations stand in the summary beside errors, and beside the metrics of rankings
-// without the numbers that both have. They are read back.
+// without the numbers that both have. The part of rankings is read back.
 func TestSummaryOfLists(t *testing.T) {
 	stars := 4.0
 	lists := &eval.ListQuality{Users: 3, OfUsers: 5, Relevant: &stars, At: []eval.ListMetrics{{K: 5, Recall: 0.5, NDCG: 0.25}, {K: 20, Recall: 0.125, Hit: 1}}}
@@ -98,11 +98,7 @@ func TestSummaryOfLists(t *testing.T) {
 		if err = json.Unmarshal(b, &back); err != nil {
 			t.Fatal(err)
 		}
-		want := *s.Ranking
-		if want.Ranking != nil { // both have NDCG@20, as one number where a run measures it
-			want.Lists.At[1].NDCG = want.NDCG
-		}
-		if d := cmp.Diff(want, back); d != "" {
+		if d := cmp.Diff(RankingSummary{Ranking: s.Ranking.Ranking}, back); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}

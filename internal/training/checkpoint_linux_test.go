@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/internal/training"
 )
 
-// TestCheckpointOnABadDisk checks a checkpoint for which there is no room, or no right. It leaves the checkpoint
+// TestCheckpointOnABadDisk checks a checkpoint for which there is no room, or no file. It leaves the checkpoint
 // before as it is, and nothing beside it. A run can still continue from the checkpoint before.
 func TestCheckpointOnABadDisk(t *testing.T) {
 	const name = ".x.checkpoint"
