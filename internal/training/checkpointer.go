@@ -29,7 +29,6 @@ import (
 // checkpointer writes checkpoints of a run, and finds the checkpoint to continue from.
 type checkpointer struct {
 	path, identity string
-	given          []config.Setting
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
 	unresumedRound int       // rounds in a checkpoint that is there and not gone on from: it stays until this run is further
@@ -43,15 +42,12 @@ type checkpointer struct {
 // one.
 func newCheckpointer(e *experiment.Experiment, p results.Progress, how KeepOptions) (*checkpointer, error) {
 	id := Identity(e)
-	k := &checkpointer{reportResumed: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
+	k := &checkpointer{reportResumed: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
 	if !how.Resume {
 		if how.Engine == nil {
 			k.noteUnresumed(p)
 		}
 		return k, nil
-	}
-	if how.Checkpoint != "" && filepath.Clean(how.Checkpoint) != k.path { // which is named by what is run
-		return nil, fmt.Errorf("%s: the checkpoint is of another run, or of other data than there are now; without --resume, or without this file, the run starts anew", how.Checkpoint)
 	}
 	if r, ok := p.(results.Resumer); ok {
 		k.reportResumed = func() { r.Resumed(k.written, k.rounds) }
@@ -97,7 +93,7 @@ func (k *checkpointer) afterRound(metrics []results.Metrics, attempts []experime
 	if err != nil {
 		return err
 	}
-	c := checkpoint{Version: programVersion(), Identity: k.identity, Given: k.given, Rounds: len(metrics), Metrics: encoded, Attempts: attempts}
+	c := checkpoint{Version: programVersion(), Identity: k.identity, Rounds: len(metrics), Metrics: encoded, Attempts: attempts}
 	if err = take(&c); err != nil {
 		return err
 	}
@@ -173,11 +169,10 @@ func pause(took time.Duration) time.Duration {
 // checkpoint is a run between two rounds, as a file: a hidden one beside the folders of runs,
 // named by what is run. Like these it holds what clients keep to themselves.
 type checkpoint struct {
-	Version  string           // of the program that wrote it: another may compute other bits
-	Identity string           // of what is run, and on what
-	Given    []config.Setting // of the experiment, for a resumption without an experiment
-	Rounds   int              // that are over; passes of training in one place
-	Metrics  []byte           // results.Metrics of every round, JSON
+	Version  string // of the program that wrote it: another may compute other bits
+	Identity string // of what is run, and on what
+	Rounds   int    // that are over; passes of training in one place
+	Metrics  []byte // results.Metrics of every round, JSON
 	Attempts []experiment.Attempt
 	Run      sim.Snapshot // of a federation
 	Central  []byte       // of training in one place: algorithm.Passes
@@ -242,39 +237,6 @@ func (c *checkpoint) write(path string) error {
 	})
 }
 
-// InterruptedRun is a run that was stopped and can continue.
-type InterruptedRun struct {
-	Path string // of its checkpoint
-	// Settings holds the given settings, without the folder of results and the number of
-	// goroutines. Paths in them are absolute.
-	Settings []config.Setting
-}
-
-// InterruptedRuns lists the runs that were stopped in a folder of runs, in the order of their files; none where
-// there is no folder. A checkpoint that cannot be gone on with is an error that names it.
-func InterruptedRuns(dir string) ([]InterruptedRun, error) {
-	files, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var list []InterruptedRun
-	for _, f := range files {
-		if !strings.HasPrefix(f.Name(), ".") || filepath.Ext(f.Name()) != checkpointExt {
-			continue
-		}
-		path := filepath.Join(dir, f.Name())
-		c, err := readCheckpoint(path)
-		if err != nil {
-			return nil, err
-		}
-		for i := range c.Given {
-			c.Given[i].Origin = path
-		}
-		list = append(list, InterruptedRun{Path: path, Settings: c.Given})
-	}
-	return list, nil
-}
-
 // Identity returns a digest of all that determines a run's bits, except the program: settings, data and session. It does
 // not depend on the folder of results, the names of files, or the number of goroutines.
 func Identity(e *experiment.Experiment) string {
@@ -292,24 +254,4 @@ func roundsOf(e *experiment.Experiment) int {
 		return c.Epochs()
 	}
 	return e.Schedule.Rounds()
-}
-
-// given are the settings of an experiment that are not at their default.
-func given(e *experiment.Experiment) []config.Setting {
-	asked := e.Asked()
-	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.Workers.Key} {
-		asked.Reset(key)
-	}
-	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile, algorithm.StartFrom} {
-		if _, err := os.Stat(key.Of(asked)); err == nil {
-			if whole, failed := filepath.Abs(key.Of(asked)); failed == nil {
-				key.Set(&asked, whole)
-			}
-		}
-	}
-	var list []config.Setting
-	for _, key := range asked.Differs(config.Config{}) {
-		list = append(list, config.Setting{Key: key.Name, Value: asked.Text(key)})
-	}
-	return list
 }

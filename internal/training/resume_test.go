@@ -7,19 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fedsim/fedsim"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/effort"
-	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 	"github.com/fedsim/fedsim/results"
@@ -483,55 +479,5 @@ func TestHalfACheckpointIsRemoved(t *testing.T) {
 	}
 	if entries, err = os.ReadDir(out); err != nil || len(entries) != 1 || entries[0].Name() != "run" {
 		t.Errorf("left: %v, %v", entries, err)
-	}
-}
-
-// TestStoppedRuns checks that a stopped run states its settings, with an absolute path of the data. A run that would continue from
-// the checkpoint of another run is refused, and the checkpoint stays.
-func TestStoppedRuns(t *testing.T) {
-	training.CheckpointEvery(0)
-	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
-	out := t.TempDir()
-	if list, err := training.InterruptedRuns(filepath.Join(out, "nowhere")); err != nil || len(list) != 0 {
-		t.Errorf("where no folder is: %v, %v", list, err)
-	}
-	o := opened(t, out, "algorithm=ssp-c epsilon=200 workers=2")
-	stopped(t, o, 2)
-	list, err := training.InterruptedRuns(out)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	var said []string
-	for _, s := range list[0].Settings {
-		said = append(said, s.Key+"="+s.Value)
-	}
-	slices.Sort(said)
-	want := []string{"baselines=quick", "delta=0.001", "dropout=0.1", "epsilon=200", "name=run", "rating-max=5", "rating-min=1", "tolerance=0.4"} // ssp-c is the default algorithm
-	if !slices.Equal(said, want) {
-		t.Errorf("it was %q, want %q", said, want)
-	}
-	o = opened(t, out, "algorithm=ssp-c epsilon=100")
-	c, err := config.Config{}.WithMap(o.Settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := experiment.OpenRatings(c, o.Ratings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := left(t, out)
-	if _, err = training.Keep(t.Context(), other, nil, training.KeepOptions{Resume: true, Checkpoint: list[0].Path}); err == nil || !strings.Contains(err.Error(), list[0].Path+": the checkpoint is of another run") {
-		t.Errorf("%v", err)
-	}
-	if after := left(t, out); !maps.Equal(before, after) {
-		t.Error("the folder has changed")
-	}
-	for path := range before {
-		if err = os.WriteFile(filepath.Join(out, path), []byte("fedsim/checkpoint/v1\nhalf"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err = training.InterruptedRuns(out); err == nil || !strings.Contains(err.Error(), filepath.Join(out, path)+": it is no checkpoint") {
-			t.Errorf("%v", err)
-		}
 	}
 }

@@ -37,9 +37,6 @@ type KeepOptions struct {
 	// Measured, if set, is an experiment with the same items and settings. The run is measured on its users, who are fitted to
 	// the run's models, and on its test part. Such a run has no baselines and writes no checkpoints.
 	Measured *experiment.Experiment
-	// Checkpoint, if set, is the path of the checkpoint to continue from ([InterruptedRuns]). Another
-	// experiment or other data are an error.
-	Checkpoint string
 }
 
 // Keep is [Run] that also leaves the run's folder. The folder is written as soon as the model is

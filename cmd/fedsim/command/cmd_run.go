@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -28,7 +27,7 @@ type runCmd struct {
 	verb.ExperimentFlags
 
 	DryRun       bool    `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
-	Resume       bool    `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
+	Resume       bool    `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start."`
 	Sessions     int     `group:"Over time:" placeholder:"N" help:"Study N sessions on data with times: each trains on the ratings by then, and is tested on the next period. Compares learning on with training anew at the same --total-epsilon, and with one session."`
 	TotalEpsilon float64 `group:"Over time:" placeholder:"E" help:"Privacy budget of all sessions together."`
 	Shares       string  `group:"Over time:" enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
@@ -50,11 +49,6 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 		return r.overTime(ctx, said, s)
 	}
 	how := training.KeepOptions{Predictions: r.SavePredictions, Resume: r.Resume}
-	if r.Resume && r.File == "" && r.From == "" {
-		if said, how.Checkpoint, err = stoppedRun(said); err != nil {
-			return err
-		}
-	}
 	if r.DryRun {
 		c := planCmd{ExperimentFlags: r.ExperimentFlags, Format: strings.TrimSuffix(r.Format, "l")}
 		return c.plan(ctx, said, s)
@@ -100,37 +94,6 @@ func (r *runCmd) overTime(ctx context.Context, said []config.Setting, s verb.Str
 		return err
 	}
 	return verb.OverTime(ctx, said, verb.Sessions{Sessions: r.Sessions, Total: r.TotalEpsilon, Shares: forecast.Shares(r.Shares), Seeds: r.Seeds, Format: r.Format}, s)
-}
-
-// stoppedRun are the settings and the checkpoint of the run that was stopped in the folder, where nothing
-// else is said than the folder and how many goroutines compute. The run without any settings is
-// meant where it is among several.
-func stoppedRun(said []config.Setting) (all []config.Setting, checkpoint string, err error) {
-	for _, s := range said {
-		if k := config.Find(s.Key); k != algorithm.Out.Key && k != algorithm.Workers.Key {
-			return said, "", nil
-		}
-	}
-	c, err := config.Resolve(said)
-	if err != nil {
-		return nil, "", err
-	}
-	dir := algorithm.Out.Of(c)
-	list, err := training.InterruptedRuns(dir)
-	if err != nil || len(list) == 0 || slices.ContainsFunc(list, func(r training.InterruptedRun) bool { return len(r.Settings) == 0 }) {
-		return said, "", err
-	}
-	if len(list) > 1 {
-		var runs strings.Builder
-		for _, r := range list {
-			fmt.Fprintf(&runs, "\n%s:", r.Path)
-			for _, s := range r.Settings {
-				fmt.Fprintf(&runs, " %s=%s", s.Key, s.Value)
-			}
-		}
-		return nil, "", cli.Misusef("in %s %d runs were stopped; say the settings of one, as when it began:%s", dir, len(list), &runs)
-	}
-	return append(list[0].Settings, said...), list[0].Path, nil
 }
 
 // print prints what came of it.

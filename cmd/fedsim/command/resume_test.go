@@ -117,48 +117,12 @@ func TestProcessThatIsStopped(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(out, "run")); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("a run that is not complete is there: %v", err)
 				}
-				goesOn := append([]string{"run", "--resume"}, at(how)...)
-				if how == "interrupted" { // the folder says what it was
-					twoStopped(t, out)
-					goesOn = []string{"run", "--resume", "--out", out}
-				}
-				if said = whole(t, goesOn...); !strings.Contains(said, "continues after round ") {
+				if said = whole(t, append([]string{"run", "--resume"}, at(how)...)...); !strings.Contains(said, "continues after round ") {
 					t.Errorf("it said %s", said)
 				}
 				sameRuns(t, filepath.Join(dir, "whole", "run"), filepath.Join(out, "run"))
 			})
 		}
-	}
-}
-
-// twoStopped checks that after two runs were stopped in a folder the user has to name one. The message lists each run
-// with its settings.
-func twoStopped(t *testing.T, out string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	b, err := os.ReadFile(files[0])
-	other := filepath.Join(out, ".other.checkpoint")
-	if err == nil {
-		err = os.WriteFile(other, b, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd, stderr := process(t, "run", "--resume", "--out", out)
-	var exit *exec.ExitError
-	if err = cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.Misuse {
-		t.Errorf("%v", err)
-	}
-	for _, want := range []string{"2 runs were stopped", files[0] + ": ", other + ": ", " data=synthetic:small ", " rounds="} {
-		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("it said %s, want %q in it", stderr, want)
-		}
-	}
-	if err = os.Remove(other); err != nil {
-		t.Fatal(err)
 	}
 }
 
