@@ -4,7 +4,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -159,29 +158,4 @@ func Popularity(train dataset.Ratings) Popular {
 	p := make(Popular, train.Items)
 	train.Each(func(_, j int32, _ float32) { p[j]++ })
 	return p
-}
-
-// Comparison is a simple baseline: a function of all training ratings, without any
-// privacy.
-type Comparison struct {
-	Name string // in summary.json
-	Note string
-	// Predictor makes it.
-	Predictor func(protocol.Runner) model.Predictor
-}
-
-// Plain returns the simple baselines that every run is compared with: means and biases or, for
-// rankings, popularity.
-func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
-	if ranks {
-		return []Comparison{{"popularity", "one list for all, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
-	}
-	if train.Items == 1 { // a regression: each user has one label
-		return []Comparison{{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }}}
-	}
-	return []Comparison{
-		{"user_mean", "each user's own mean", func(run protocol.Runner) model.Predictor { return UserMean(rows, float64(GlobalMean(train)), run) }},
-		{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }},
-		{"item_bias", "user and item biases, not private", func(run protocol.Runner) model.Predictor { return ItemBias(train, run) }},
-	}
 }

@@ -75,20 +75,12 @@ func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 
 // rank measures a predictor on held-out users. A predictor that is no Scorer gets NaN.
 func (t *Test) rank(h split.HeldOut, p model.Predictor, run protocol.Runner) Quality {
-	s, ok := scorerOf(p)
+	s, ok := model.As[Scorer](p)
 	if !ok {
 		return Quality{Ranking: &Ranking{Recall: math.NaN(), NDCG: math.NaN()}}
 	}
 	r := Rank(h, s, t.Buckets, run)
 	return Quality{Ranking: &r}
-}
-
-func scorerOf(p model.Predictor) (Scorer, bool) {
-	if trained, ok := p.(*model.Trained); ok {
-		p = trained.Predictor
-	}
-	s, ok := p.(Scorer)
-	return s, ok
 }
 
 // Validate is Measure on the validation part; nil if there is none.
@@ -276,7 +268,7 @@ func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32,
 }
 
 func eachScore(h split.HeldOut, p model.Predictor, hear func(int, int32, float32, float64) error) error {
-	s, _ := scorerOf(p)
+	s, _ := model.As[Scorer](p)
 	if s == nil {
 		return nil
 	}

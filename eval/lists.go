@@ -166,7 +166,7 @@ func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 			t.known.Lend(user, func(items []int32, _ []float32) { model.Order(p, items, out) })
 		}
 	}
-	s, ok := scorerOf(p)
+	s, ok := model.As[Scorer](p)
 	if !ok {
 		return nil
 	}

@@ -76,6 +76,15 @@ type Predictor interface {
 	Predict(user int, items []int32, out []float64)
 }
 
+// As returns what p, or the Predictor of a trained model p, can do beyond predictions.
+func As[T any](p Predictor) (T, bool) {
+	if trained, ok := p.(*Trained); ok {
+		p = trained.Predictor
+	}
+	can, ok := p.(T)
+	return can, ok
+}
+
 // Orderer is a Predictor that orders lists by more than its predictions.
 type Orderer interface {
 	Predictor
@@ -86,10 +95,7 @@ type Orderer interface {
 
 // Order orders by more than predictions where p does.
 func Order(p Predictor, history []int32, scores []float64) {
-	if trained, ok := p.(*Trained); ok {
-		p = trained.Predictor
-	}
-	if o, ok := p.(Orderer); ok {
+	if o, ok := As[Orderer](p); ok {
 		o.Order(history, scores)
 	}
 }
@@ -103,10 +109,7 @@ type Expecting interface {
 
 // Expect tells p what it will be asked, if p can use that.
 func Expect(p Predictor, items func(user int) []int32) {
-	if trained, ok := p.(*Trained); ok {
-		p = trained.Predictor
-	}
-	if e, ok := p.(Expecting); ok {
+	if e, ok := As[Expecting](p); ok {
 		e.Expect(items)
 	}
 }
@@ -120,10 +123,7 @@ type Failing interface {
 
 // Failed returns the failure of a predictor; nil if there is none.
 func Failed(p Predictor) error {
-	if trained, ok := p.(*Trained); ok {
-		p = trained.Predictor
-	}
-	if f, ok := p.(Failing); ok {
+	if f, ok := As[Failing](p); ok {
 		return f.Err()
 	}
 	return nil

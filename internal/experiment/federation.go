@@ -194,9 +194,22 @@ func (e *Experiment) Baselines() []algorithm.Baseline {
 	if e.Public() {
 		return nil
 	}
-	list := e.instance.Baselines()
-	for _, b := range eval.Plain(e.Split.Train, e.Train, e.Held != nil) {
-		list = append(list, algorithm.Baseline{Name: b.Name, Note: b.Note, Predict: func(run protocol.Runner) (model.Predictor, error) { return b.Predictor(run), nil }})
+	train, list := e.Split.Train, e.instance.Baselines()
+	add := func(name, note string, predict func(protocol.Runner) model.Predictor) {
+		list = append(list, algorithm.Baseline{Name: name, Note: note, Predict: func(run protocol.Runner) (model.Predictor, error) { return predict(run), nil }})
+	}
+	if e.Held != nil {
+		add("popularity", "one list for all, not private", func(protocol.Runner) model.Predictor { return eval.Popularity(train) })
+		return list
+	}
+	if train.Items > 1 { // else a regression: each user has one label
+		add("user_mean", "each user's own mean", func(run protocol.Runner) model.Predictor {
+			return eval.UserMean(e.Train, float64(eval.GlobalMean(train)), run)
+		})
+	}
+	add("global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return eval.GlobalMean(train) })
+	if train.Items > 1 {
+		add("item_bias", "user and item biases, not private", func(run protocol.Runner) model.Predictor { return eval.ItemBias(train, run) })
 	}
 	return list
 }
