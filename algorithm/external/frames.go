@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"unsafe"
 
 	"github.com/sbinet/npyio"
 
@@ -61,26 +60,15 @@ func (a array) header() []byte {
 	return append(b, head...)
 }
 
-// write sends the array as an NPY file: its header, then its numbers from their own memory where it has the order of the file.
+// write sends the array as an NPY file: its header, then its numbers.
 func (a array) write(w io.Writer, header []byte) error {
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
 	if a.whole != nil {
-		return writeNumbers(w, a.whole)
+		return binary.Write(w, binary.LittleEndian, a.whole)
 	}
-	return writeNumbers(w, a.float)
-}
-
-func writeNumbers[T float64 | int64](w io.Writer, list []T) error {
-	if len(list) == 0 {
-		return nil
-	}
-	if !littleEndian {
-		return binary.Write(w, binary.LittleEndian, list)
-	}
-	_, err := w.Write(memory(list))
-	return err
+	return binary.Write(w, binary.LittleEndian, a.float)
 }
 
 // decode reads an NPY file of floats or whole numbers in the order of C, which has so many bytes.
@@ -125,24 +113,9 @@ func decode(name string, r io.Reader, size int64) (array, error) {
 	return a, err
 }
 
-// littleEndian reports whether numbers lie in memory as they do in a file.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// numbers reads numbers, into their own memory where it has the order of the file.
 func numbers[T float64 | float32 | int64 | int32](r io.Reader, n int) ([]T, error) {
 	list := make([]T, n)
-	if n == 0 {
-		return list, nil
-	}
-	if !littleEndian {
-		return list, binary.Read(r, binary.LittleEndian, list)
-	}
-	_, err := io.ReadFull(r, memory(list))
-	return list, err
-}
-
-func memory[T float64 | float32 | int64 | int32](list []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(list[0]))) //nolint:gosec // numbers as bytes
+	return list, binary.Read(r, binary.LittleEndian, list)
 }
 
 func converted[To, From float64 | float32 | int64 | int32](list []From) []To {
