@@ -207,18 +207,18 @@ func TestPrivatePopularityByNaiveSums(t *testing.T) {
 // Chai et al. (2021): each user fits its own embedding, and the server moves the items by the sum of all gradients. Embeddings are
 // kept at 0 or above, in the ball of squared norm R. The step falls over the first 80% of the rounds to a tenth.
 func TestFederatedFactorizationByWholeMatrices(t *testing.T) {
-	const rank, rounds, rate, steps, top = 3, 12, 0.0004, 7, 5
+	const rank, rounds, rate, steps, top, mean = 3, 12, 0.0004, 7, 5, 3.5
 	list := liked()
 	settings := map[string]string{
 		"algorithm": "fmf-lfl", "contribution": "all-ratings", "clip-norm": "100", "rank": fmt.Sprint(rank), "rounds": fmt.Sprint(rounds),
-		"model.learning-rate": fmt.Sprint(rate), "model.fit-steps": fmt.Sprint(steps), "model.start-mean": "3", "model.fit-ridge": "1",
+		"model.learning-rate": fmt.Sprint(rate), "model.fit-steps": fmt.Sprint(steps), "model.fit-ridge": "1",
 	}
 	got := runOf(t, list, settings)
 	maps.Copy(settings, map[string]string{"rounds": "1", "model.learning-rate": "1e-12"})
 	v := matrix(t, runOf(t, list, settings), "item_embeddings") // the start, which a seed determines
 	x := partsOf(t, got, list)["train"]
 	n, m := x.Dims()
-	start := math.Sqrt(3. / rank)
+	start := math.Sqrt(mean / rank)
 	// off is the difference of predictions and ratings where there is a rating, and 0 elsewhere.
 	off := func(u *mat.Dense) *mat.Dense {
 		var e mat.Dense
@@ -231,7 +231,7 @@ func TestFederatedFactorizationByWholeMatrices(t *testing.T) {
 		}, &e)
 		return &e
 	}
-	// fitted descends for all users at once on half the squared errors and a ridge of 3 around the start. A user's step is one over the trace of the
+	// fitted descends for all users at once on half the squared errors and a ridge of the mean, 3.5, around the start. A user's step is one over the trace of the
 	// Hessian.
 	fitted := func() *mat.Dense {
 		u := mat.NewDense(n, rank, nil)
@@ -240,14 +240,14 @@ func TestFederatedFactorizationByWholeMatrices(t *testing.T) {
 			var g mat.Dense
 			g.Mul(off(u), v)
 			for i := range n {
-				trace := 3. * rank
+				trace := mean * rank
 				for j := range m {
 					if x.At(i, j) > 0 {
 						trace += mat.Dot(v.RowView(j), v.RowView(j))
 					}
 				}
 				for c := range rank {
-					u.Set(i, c, u.At(i, c)-(g.At(i, c)+3*(u.At(i, c)-start))/trace)
+					u.Set(i, c, u.At(i, c)-(g.At(i, c)+mean*(u.At(i, c)-start))/trace)
 				}
 			}
 			feasible(u, top)

@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 func TestRefusalsCoverTheKeys(t *testing.T) {
 	covered := map[string]bool{
 		// Checked with the data: what they may be depends on it.
-		"data": true, "split.test-file": true, "statistics.items-file": true, "member": true, "start-from": true,
+		"data": true, "split.test-file": true, "member": true, "start-from": true,
 		// Every number of its kind is as good as another.
 		"seed": true,
 	}
@@ -83,7 +83,7 @@ func TestAccepted(t *testing.T) {
 		"secagg=real noise=replace", "noise=replace dropout-at=replace", "secagg=real noise=replace dropout-at=replace",
 		"dropout=0", "dropout=0.999", "tolerance=0", "colluders=0", "leave=1", "away=1", "rank=1024", "rounds=1000000", "workers=64",
 		"epsilon=1e-12", "epsilon=inf", "epsilon=inf noise=none", "noise=none", "algorithm=fmf-lfl", "algorithm=sgd-mf epsilon=inf",
-		"delta=1e-300", "model.start-spread=0", "model.fit-steps=0", "model.fit-ridge=0", "split.validation=0.5",
+		"delta=1e-300", "model.fit-steps=0", "model.fit-ridge=0", "split.validation=0.5",
 		"algorithm=ssp-c feedback=implicit split.test=10000 split.validation=10000 split.least=5 split.target=exact", "algorithm=ssp-c statistics.top-items=1", "algorithm=ssp-c statistics.top-items=0.1",
 		"network.latency-ms=0", "network.compute-ms=0", "name=a..b", "accountant=best", "accountant=gdp-skellam",
 		"algorithm=vfl-sgdmf", "algorithm=vfl-sgdmf unit=user clip-ratings=1", "algorithm=vfl-sgdmf clip-ratings=0", "algorithm=vfl-sgdmf parties=1000",

@@ -19,10 +19,10 @@ import (
 // simulationOnly are settings, of values other than the default, of all the keys
 // that a deployment has no use for.
 var simulationOnly = []string{
-	"dropout=0.2", "dropout-at=share", "leave=0.1", "away=0.1", "away-rounds=2", "model.local-passes=3", "baselines=quick",
+	"dropout=0.2", "dropout-at=share", "leave=0.1", "away=0.1", "away-rounds=2", "baselines=quick",
 	"network.latency-ms=1", "network.up-mbps=1", "network.down-mbps=1", "network.compute-ms=1", "network.stage-timeout-s=61",
 	"split.test=0.2", "split.fold=1/5", "split.users=seen", "split.validation=0.1", "split.by=leave-one-out", "split.time=2024-05-31", "split.seed=7", "split.target=exact",
-	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "eval.negatives=9", "eval.drift=no", "statistics.items-file=items.txt", "chosen-by=plain",
+	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "eval.negatives=9", "eval.drift=no", "chosen-by=plain",
 }
 
 const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. " +

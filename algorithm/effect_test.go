@@ -13,7 +13,7 @@ import (
 var texts = map[string][]string{
 	"data": {"synthetic:small"}, "features": {"genres", "none"}, "columns": {"user=visitor"}, "separator": {";"}, "encoding": {"latin1"}, "member": {"mine.csv"}, "unrated": {"0"}, "public-ids": {"ids.txt"},
 	"split.time": {"2024-05-31"}, "split.fold": {"2/3"}, "split.test-file": {"test.csv"}, "out": {"elsewhere"}, "start-from": {"there"}, "chosen-by": {"plain"}, "name": {"first"},
-	"statistics.items-file": {"items.txt"}, "eval.top-k": {"3", "none"}, "accountant": {"best", "rdp", "pld", "gdp-skellam", "pure", "shuffling"},
+	"eval.top-k": {"3", "none"}, "accountant": {"best", "rdp", "pld", "gdp-skellam", "pure", "shuffling"},
 	"regression.hidden": {"32-16"},
 }
 

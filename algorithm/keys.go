@@ -73,9 +73,7 @@ func declareRun() {
 		When: func(c config.Config) bool {
 			return noiseForms[Of(c).About().Noise].accountant != dp.Pure || !Private(c)
 		},
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return dp.DefaultDelta(PublicUnits(c, f)) })
-		},
+		ChooseNumber: config.ByFacts(func(c config.Config, f *config.Facts) float64 { return dp.DefaultDelta(PublicUnits(c, f)) }),
 	})
 	Unit = config.DeclareText(config.Key{
 		Name: "unit", Kind: config.Word, Default: "auto", Auto: "user; rating where parties see single ratings only; example where features are public and labels are not", Words: []string{string(dp.User), string(dp.Rating), string(dp.Example)},
@@ -319,11 +317,9 @@ func declareEval() {
 	lists := func(c config.Config) bool { return !EvalTopK.Is(c, noLists) && !Ranks(c) }
 	EvalRelevant = config.DeclareNumber(config.Key{
 		Name: "eval.relevant", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five", Range: config.AtLeast(0), Unit: "stars", Scope: config.Simulated,
-		Help: "Fewest stars of a relevant test rating, whose item should be in the lists, with explicit feedback.",
-		When: lists,
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return positiveShare * (f.Max - f.Shift) })
-		},
+		Help:         "Fewest stars of a relevant test rating, whose item should be in the lists, with explicit feedback.",
+		When:         lists,
+		ChooseNumber: config.ByFacts(func(_ config.Config, f *config.Facts) float64 { return positiveShare * (f.Max - f.Shift) }),
 	})
 	EvalBuckets = config.DeclareNumber(config.Key{ // the DP-CMF paper has four; no more than eval.MostBuckets
 		Name: "eval.buckets", Kind: config.Whole, Default: "5", Range: config.Between(1, 10), Scope: config.Simulated,
@@ -437,14 +433,6 @@ func (a *About) common() []*config.Key {
 // defaultEpsilon is a budget at which LFL-SGDMF on the default data beats what
 // the same users reach without cooperating by more than the deviation over seeds.
 const defaultEpsilon = 10
-
-// known is a number that follows from facts; auto while there are none.
-func known(f *config.Facts, v func() float64) config.Number {
-	if f == nil {
-		return config.Auto
-	}
-	return config.Fixed(v())
-}
 
 // Private reports whether a configuration promises a finite ε.
 func Private(c config.Config) bool { return !math.IsInf(Epsilon.Chosen(c), 1) }

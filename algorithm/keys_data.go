@@ -16,18 +16,14 @@ func declareData() {
 	RatingMin = config.DeclareNumber(config.Key{
 		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
 		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it. It may be below 0.",
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return f.Min - f.Shift })
-		},
-		Check: func(c config.Config) string { return checkFinite(RatingMin.Of(c)) },
+		ChooseNumber: config.ByFacts(func(_ config.Config, f *config.Facts) float64 { return f.Min - f.Shift }),
+		Check:        func(c config.Config) string { return checkFinite(RatingMin.Of(c)) },
 	})
 	RatingMax = config.DeclareNumber(config.Key{
 		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
 		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, for data whose format does not say it.",
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return f.Max - f.Shift })
-		},
-		Check: func(c config.Config) string { return checkFinite(RatingMax.Of(c)) },
+		ChooseNumber: config.ByFacts(func(_ config.Config, f *config.Facts) float64 { return f.Max - f.Shift }),
+		Check:        func(c config.Config) string { return checkFinite(RatingMax.Of(c)) },
 	})
 	LeastRatings = config.DeclareNumber(config.Key{
 		Name: "least-ratings", Kind: config.Whole, Default: "1", Range: config.Between(1, 1e6), Unit: "ratings", Flag: true, Placeholder: "N",
@@ -226,12 +222,12 @@ func declareSplit() {
 		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five; 1 of clicks that are counted", Range: config.AtLeast(0), Unit: "stars",
 		Help: "Fewest stars that count as liked, with implicit feedback.",
 		When: Ranks,
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+		ChooseNumber: config.ByFacts(func(c config.Config, f *config.Facts) float64 {
 			if Duplicates.Is(c, string(read.DuplicatesCount)) {
-				return config.Fixed(1)
+				return 1
 			}
-			return known(f, func() float64 { return positiveShare * (f.Max - f.Shift) })
-		},
+			return positiveShare * (f.Max - f.Shift)
+		}),
 	})
 }
 

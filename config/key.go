@@ -86,6 +86,16 @@ type Facts struct {
 	Published    int     // the published number of ratings of the set of this name; else 0
 }
 
+// ByFacts makes a rule of auto that waits until the facts are known.
+func ByFacts(choose func(Config, *Facts) float64) func(Config, *Facts) Number {
+	return func(c Config, f *Facts) Number {
+		if f == nil {
+			return Auto
+		}
+		return Fixed(choose(c, f))
+	}
+}
+
 // NumberKey is a key that holds a number.
 type NumberKey struct{ *Key }
 

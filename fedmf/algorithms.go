@@ -113,17 +113,17 @@ func Central(name, help, paper string) algorithm.About {
 	return algorithm.About{
 		Name: name, Help: help, Paper: paper, Clients: algorithm.Nobody, Units: []dp.Unit{dp.User}, OtherUnit: name + " protects nothing",
 		Relation: dp.ZeroOut,
-		Keys:     slices.Concat(startKeys, fitKeys), Rounds: algorithm.Always(0), Rank: algorithm.Always(20), // FMF paper, section 4.3
+		Keys:     append([]*config.Key{algorithm.Rank.Key}, fitKeys...), Rounds: algorithm.Always(0), Rank: algorithm.Always(20), // FMF paper, section 4.3
 	}
 }
 
 // The keys of matrix factorization.
 var (
-	contribution, partition, clipping, train, pretrain                                  config.TextKey
-	clipNorm, localSteps, itemSteps, samplingRate, ClipRatings                          config.NumberKey
-	LearningRate, userRate, itemRate, density, fineTune, fineTuneRate                   config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, prior                      config.NumberKey
-	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, langevinKeys []*config.Key
+	contribution, partition, clipping, train, pretrain                       config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, ClipRatings               config.NumberKey
+	LearningRate, userRate, itemRate, density, fineTune                      config.NumberKey
+	fitSteps, fitRidge, prior                                                config.NumberKey
+	fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, langevinKeys []*config.Key
 )
 
 // The words of train.
@@ -139,9 +139,15 @@ const (
 )
 
 const (
-	// startMeanShare is the prediction before training, as a share of the scale's top: 3.5 of 5
-	// stars.
-	startMeanShare = 0.7
+	// startMean is the prediction before training, as a share of the scale's top: 3.5 of 5 stars.
+	startMean = 0.7
+	// startSpread is the relative spread of the start of embeddings: enough to let ranks differ, too
+	// little to be seen in the error.
+	startSpread = 0.01
+	// fineTuneRate is the step of an HFL party's fine-tuning for one rating. localPasses is the number
+	// of passes over a party's own ratings of the baseline local_only.
+	fineTuneRate = 0.01
+	localPasses  = 5
 	// defaultDensity is a guess for sets without published counts.
 	defaultDensity = 0.01
 )
@@ -151,18 +157,17 @@ func declareKeys() {
 	declareUserKeys()
 	declarePartyKeys()
 	declareModelKeys()
-	startKeys = []*config.Key{algorithm.Rank.Key, startMean.Key, startSpread.Key}
 	fitKeys = []*config.Key{fitSteps.Key, fitRidge.Key}
-	userKeys = slices.Concat(algorithm.Federated(), startKeys, fitKeys,
-		[]*config.Key{algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, algorithm.StartFrom.Key, contribution.Key, clipNorm.Key, LearningRate.Key})
-	partyKeys = slices.Concat(algorithm.Federated(), startKeys,
-		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, ClipRatings.Key, clipping.Key, clipNorm.Key,
+	userKeys = slices.Concat(algorithm.Federated(), fitKeys,
+		[]*config.Key{algorithm.Rank.Key, algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, algorithm.StartFrom.Key, contribution.Key, clipNorm.Key, LearningRate.Key})
+	partyKeys = slices.Concat(algorithm.Federated(),
+		[]*config.Key{algorithm.Rank.Key, algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, ClipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})
 	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key, algorithm.StartFrom.Key})
 	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool {
 		return k == clipping.Key || k == clipNorm.Key || k == algorithm.StartFrom.Key
 	}), prior.Key)
-	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{algorithm.StartFrom.Key, train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
+	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{algorithm.StartFrom.Key, train.Key, pretrain.Key, fineTune.Key})
 }
 
 func declareUserKeys() {
@@ -295,16 +300,12 @@ func declareModelKeys() {
 	density = config.DeclareNumber(config.Key{
 		Name: "model.density", Kind: config.Real, Default: "auto", Auto: "by the published counts of the data set, else 0.01", Range: config.Above(0, 1),
 		Help: "Share of all pairs of a user and an item that are rated; parties scale their steps by it. Reading it from the ratings would cost privacy.",
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			switch {
-			case f == nil:
-				return config.Auto
-			case f.Published > 0:
-				return config.Fixed(float64(f.Published) / float64(f.Users) / float64(f.Items))
-			default:
-				return config.Fixed(defaultDensity)
+		ChooseNumber: config.ByFacts(func(_ config.Config, f *config.Facts) float64 {
+			if f.Published > 0 {
+				return float64(f.Published) / float64(f.Users) / float64(f.Items)
 			}
-		},
+			return defaultDensity
+		}),
 	})
 	pretrain = config.DeclareText(config.Key{ // FMF paper, section 5.1: yes makes it HFL-SGDMF
 		Name: "model.pretrain", Kind: config.Word, Default: yes, Words: []string{yes, no},
@@ -321,22 +322,6 @@ func declareModelKeys() {
 		Help: "Precision of the Gaussian prior of embeddings in dp-sgld; a rating's error there has the precision 2.",
 	})
 	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")
-	fineTuneRate = real("fine-tune-rate", "0.01", "", config.Positive(), "Step of an HFL party's fine-tuning for one rating.")
-	localPasses = config.DeclareNumber(config.Key{
-		Name: "model.local-passes", Kind: config.Whole, Default: "5", Range: config.AtLeast(0), Scope: config.Simulated,
-		Help: "Passes of the baseline local_only over a party's own ratings.",
-	})
-	startMean = config.DeclareNumber(config.Key{
-		Name: "model.start-mean", Kind: config.Real, Default: "auto", Auto: "0.7 of the scale's top: 3.5 stars of 5", Range: config.Positive(), Unit: "stars",
-		Help: "Prediction for every rating before training. It is public.",
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			if f == nil {
-				return config.Auto
-			}
-			return config.Fixed(startMeanShare * f.Max)
-		},
-	})
-	startSpread = real("start-spread", "0.01", "", config.Between(0, 1), "Relative spread of the start of embeddings: enough to let ranks differ, too little to be seen in the error.")
 	fitSteps = fitted(whole("fit-steps", "50", 0, "Most steps in which a user's embedding is fitted to its ratings: converged for the ranks that noise allows."))
 	fitRidge = fitted(real("fit-ridge", "1", "", config.AtLeast(0), "How many ratings the start of a user's embedding weighs: with 1 a user with one rating is believed half, and cold users do not overfit."))
 }

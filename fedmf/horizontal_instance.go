@@ -86,7 +86,7 @@ func (x *horizontalInstance) Baselines() []algorithm.Baseline {
 	}
 	return []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "this start, each party fine-tunes for itself", Predict: tuned(x.params.FineTune)},
-		{Name: "local_only", Note: "each party trains alone and without noise", Predict: tuned(localPasses.Int(x.setup.Config))},
+		{Name: "local_only", Note: "each party trains alone and without noise", Predict: tuned(localPasses)},
 		withoutNoise(x.setup),
 	}
 }

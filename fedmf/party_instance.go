@@ -100,7 +100,7 @@ func ParamsOf(s *algorithm.Setup) (kernel.Params, error) {
 	c := s.Config
 	p := kernel.Params{
 		Items: s.Data.Items, Rank: algorithm.Rank.Int(c), MaxRating: s.Top(), Seed: algorithm.Seed.Of(c),
-		StartMean: startMean.Value(c), Spread: startSpread.Value(c),
+		StartMean: startMean * s.Data.Max, Spread: startSpread,
 		Fit: kernel.Fit{Steps: fitSteps.Int(c), Ridge: fitRidge.Value(c)},
 	}
 	if err := p.Validate(); err != nil || !s.Start.Known() {
@@ -116,7 +116,7 @@ func partyParamsOf(s *algorithm.Setup, p kernel.Params, ownItems bool) kernel.Pa
 		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: kernel.Clipping(clipping.Of(c)),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: ClipRatings.Int(c),
-		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
+		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate,
 	}
 	if ownItems {
 		out.ItemSteps = itemSteps.Int(c)

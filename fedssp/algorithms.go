@@ -7,7 +7,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedssp/ease"
 	"github.com/fedsim/fedsim/fedssp/encoder"
@@ -183,20 +182,6 @@ func paramsOf(setup *algorithm.Setup) kernel.Params {
 		}
 	}
 	return p
-}
-
-// list reads the public list of items, if there is one.
-func list(p *kernel.Params, s *algorithm.Setup) error {
-	path := settings.Keys.ItemsFile.Of(s.Config)
-	if path == "" || s.Public() || !settings.BySums(settings.Of(s.Config)) {
-		return nil
-	}
-	listed, err := read.ListedItems(s.Data, path)
-	if err != nil {
-		return config.Errorf("statistics.items-file: %w", err)
-	}
-	p.Listed, p.TopItems = listed, len(listed)
-	return nil
 }
 
 // FitCost follows Proposition 2 and (9) of the am-ssp paper. The statistics are taken once for each

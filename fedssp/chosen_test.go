@@ -113,16 +113,16 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 	}
 }
 
-// With a public list of items the result is as if there were no others. A run over these items
+// With chosen items the result is as if there were no others. A run over these items
 // alone, of users who rated nothing else, ends with the same embeddings and biases, to the bit.
 func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 	const items = 30
 	list := everyThird(items)
 	for _, name := range countedNames() {
 		p := chosenKinds(items, 2, len(list))[name]
-		p.Listed, p.CountCap, p.MeanCap = list, items, 0 // counts are of all ratings, and none is of other items
+		p.CountCap, p.MeanCap = items, 0 // counts are of all ratings, and none is of other items
 		alone := p
-		alone.Items, alone.TopItems, alone.Listed = len(list), 0, nil
+		alone.Items, alone.TopItems = len(list), 0
 		if p.Features != nil {
 			alone.Features = p.Features.Pick(list)
 		}
@@ -142,6 +142,9 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 			p.PerUser, alone.PerUser = items, items
 		}
 		got, want := newStrategy(t, p, 40, 0), newStrategy(t, alone, 40, 0)
+		if err := got.Adopt(list); err != nil {
+			t.Fatal(err)
+		}
 		train(t, got, users)
 		train(t, want, same)
 		if !slices.Equal(got.Current().Items, want.Current().Items) || !slices.Equal(got.Current().Bias, want.Current().Bias) || !slices.Equal(got.Current().Gramian, want.Current().Gramian) {
@@ -341,18 +344,16 @@ func TestChoicesAreRefused(t *testing.T) {
 
 func TestTopItemsAreChecked(t *testing.T) {
 	for _, c := range []struct {
-		top    int
-		listed []int32
-		want   string
+		top  int
+		want string
 	}{
-		{10, nil, "top-items are 10 of 10 items; there must be from 1 to 9, or 0 to train on all"},
-		{-1, nil, "top-items are -1 of 10"},
-		{0, []int32{3}, "top-items are 0 of 10"},
+		{10, "top-items are 10 of 10 items; there must be from 1 to 9, or 0 to train on all"},
+		{-1, "top-items are -1 of 10"},
 	} {
 		p := full(10, 2)
-		p.TopItems, p.Listed = c.top, c.listed
+		p.TopItems = c.top
 		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%d, %v: %v, want %q", c.top, c.listed, err, c.want)
+			t.Errorf("%d: %v, want %q", c.top, err, c.want)
 		}
 	}
 }

@@ -302,7 +302,6 @@ func TestValidate(t *testing.T) {
 		{func(p *kernel.Params) { p.Min = 5 }, "the rating scale is 5 to 5"},
 		{func(p *kernel.Params) { p.Max = inf }, "the rating scale"},
 		{func(p *kernel.Params) { p.Feedback, p.Solver = kernel.Implicit, steps.Convex }, "solver convex is for explicit"},
-		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},
 		{func(p *kernel.Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
 		{func(p *kernel.Params) { p.Rounds = 100_001 }, "100001 rounds of 1 sums are too many; there are at most 100000"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = 8334, 12 }, "8334 rounds of 12 sums are too many"},

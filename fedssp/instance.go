@@ -32,9 +32,6 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		return nil, err
 	}
 	x := &instance{setup: s, params: paramsOf(s)}
-	if err := list(&x.params, s); err != nil {
-		return nil, err
-	}
 	steps, err := stage.Steps(x.params)
 	if err != nil {
 		return nil, config.Wrap(err)
@@ -145,7 +142,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 				return x.fitted(&x.params, s.Model(), run)
 			}
 			all := x.params
-			all.TopItems, all.Listed, all.ByWeights, all.Single = 0, nil, false, false
+			all.TopItems, all.ByWeights, all.Single = 0, false, false
 			start, err := all.Start()
 			if err != nil {
 				return nil, err

@@ -47,12 +47,12 @@ func TestOthersAreAsTheirTwins(t *testing.T) {
 			twins[j] = int32(j % 15)
 		}
 		p.Features = p.Features.Pick(twins)
-		p.TopItems = 15
-		for j := range int32(15) {
-			p.Listed = append(p.Listed, j)
-		}
+		p.TopItems, p.CountCap, p.Split.Counts = 15, items, 0.05
 		users, _ := people(&p, 40, 0.5, 9)
 		s := newStrategy(t, p, 40, 0)
+		if err := s.Adopt(model.Indices(15)); err != nil {
+			t.Fatal(err)
+		}
 		train(t, s, users)
 		near(t, name, s.Current().Rest, s.Current().Items, 1e-12)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/solver"
-	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -227,14 +226,6 @@ func TestPooledBiases(t *testing.T) {
 			t.Fatal(err)
 		}
 		near(t, fmt.Sprintf("biases in noise %v", noise), s.Current().Bias, dense.ClampAll(got, p.ClipBias), 1e-9)
-	}
-}
-
-func TestPooledRefusals(t *testing.T) {
-	p := kinds(6, 2)["pooled"]
-	p.Gramian = kernel.PerItem
-	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "needs gramian one") {
-		t.Errorf("a Gramian for each item: %v", err)
 	}
 }
 

@@ -197,7 +197,7 @@ func New(p serving.StrategyParams) (*serving.Strategy, error) {
 
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s := settings.Of(c)
-	m := saved{lastUnknown: s.Implicit() && s.OfSomeItems()}
+	m := saved{lastUnknown: s.Implicit() && s.Chooses()}
 	var err error
 	read := func(name string, rows, cols int) *model.Matrix {
 		x, readErr := files.Matrix(name, rows, cols)

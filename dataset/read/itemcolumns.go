@@ -168,25 +168,3 @@ func IDs(path string, gaps bool) ([]string, error) {
 	}
 	return ids, nil
 }
-
-// ListedItems reads a list of items, one id per line, and returns the items that the set has,
-// ascending. It skips empty lines and ids that the set does not have. A list without any item of the
-// set is an error, and so is a list that names an item twice.
-func ListedItems(s *dataset.Set, path string) ([]int32, error) {
-	ids, err := IDs(path, true)
-	if err != nil {
-		return nil, err
-	}
-	index := dataset.Places(s.ItemIDs)
-	var items []int32
-	for _, id := range ids {
-		if j, known := index[id]; known {
-			items = append(items, j)
-		}
-	}
-	if items == nil {
-		return nil, fmt.Errorf("%s: no line is the id of an item of %s", path, s.Name)
-	}
-	slices.Sort(items)
-	return items, nil
-}

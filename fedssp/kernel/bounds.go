@@ -32,7 +32,7 @@ func (p *Params) Trained() int {
 }
 
 // Chooses reports whether private counts or weights choose the items that are trained on.
-func (p *Params) Chooses() bool { return p.TopItems > 0 && p.Listed == nil }
+func (p *Params) Chooses() bool { return p.TopItems > 0 }
 
 // TakesSome reports whether the solver can train on some of the items.
 func (p *Params) TakesSome() bool {

@@ -14,8 +14,8 @@ import (
 )
 
 // A model may be trained on some of the items ([Params.TopItems]), as both papers do on MovieLens 20M.
-// The items are chosen by the release counts, whose noise is charged like any other, or by a public
-// list: never by exact counts. From the next round on, model and sums cover the chosen items alone,
+// The items are chosen by the release counts, whose noise is charged like any other, never by exact
+// counts. From the next round on, model and sums cover the chosen items alone,
 // with the settings [Choice.Inner]. The choice comes with every model. It is post-processing of a
 // noisy release, and costs nothing.
 //
@@ -55,7 +55,7 @@ func (p *Params) Over(items []int32) (*Choice, error) {
 		c.Others = append(c.Others, int32(j))
 	}
 	inner := *p
-	inner.Items, inner.TopItems, inner.Listed, inner.ByWeights, inner.Cache = len(items), 0, nil, false, nil
+	inner.Items, inner.TopItems, inner.ByWeights, inner.Cache = len(items), 0, false, nil
 	inner.UserFeatures = p.UserFeatures.Pick(items)
 	if p.Features != nil {
 		inner.Features, c.Rest = p.Features.Pick(items), p.Features.Pick(c.Others)
@@ -80,10 +80,7 @@ func (c *Choice) Of(r model.Ratings) (model.Ratings, []int) {
 // MostRated returns the n items with the largest counts, ascending. Among equal counts the lower item
 // comes first.
 func MostRated(counts []float64, n int) []int32 {
-	order := make([]int32, len(counts))
-	for j := range order {
-		order[j] = int32(j)
-	}
+	order := model.Indices(len(counts))
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	order = slices.Clone(order[:n])
 	slices.Sort(order)

@@ -289,7 +289,7 @@ func (m *Model) PopularityOf(j int) float64 {
 
 // ErrNotCounted is returned for the round after a lost round of item counts.
 var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so the items to train on are unknown; only that round is spent. " +
-	"Run it again, name the items in a public list (statistics.items-file), or train on all of them (statistics.top-items 0)")
+	"Run it again, or train on all of them (statistics.top-items 0)")
 
 // Steps is a bias in steps; 0 for NaN.
 func (s scale) Steps(x float64) int8 {

@@ -72,9 +72,6 @@ type SelectionParams struct {
 	// TopItems is the number of items with the largest private counts that are trained on; 0: all
 	// items are.
 	TopItems int
-	// Listed holds the items that are trained on, ascending, if a public list names them. TopItems
-	// is then their number, and no counts are used.
-	Listed []int32
 	// ByWeights chooses the items by the weights that come with the biases of all items, and not by
 	// counts before them. The other items keep their biases. Only statistics are limited to the
 	// chosen items; the rest covers the whole catalogue.

@@ -30,16 +30,11 @@ func (s *Strategy) settle() {
 // stages lists all that take in sums.
 func New(p StrategyParams, stages []Stage) (*Strategy, error) {
 	s := &Strategy{Params: p, stages: stages, All: p.Params}
-	var err error
-	switch {
-	case p.Chooses():
+	if p.Chooses() {
 		s.model, s.Solving = p.Unchosen(), solverOf(&s.All).Begin(&s.All)
-	case p.TopItems > 0:
-		err = s.Adopt(p.Listed)
-	default:
-		err = s.begin()
+		return s, nil
 	}
-	return s, err
+	return s, s.begin()
 }
 
 // Next plans a round. A skipped round counts like any other: the budget is planned over

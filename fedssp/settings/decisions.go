@@ -129,15 +129,9 @@ func (s Settings) WeighsFeatures() bool {
 	return s.form().Features && !s.Featureless() && !s.Implicit()
 }
 
-// WeighsPopularity reports whether clients fit a weight of popularity for their users. Popularity
-// must be released with the biases.
-func (s Settings) WeighsPopularity() bool {
-	return s.popularity() && Keys.PopularityWeight.Chosen(s.Config) > 0
-}
-
 // popularity reports whether the settings allow weights of popularity.
 func (s Settings) popularity() bool {
-	return s.pooled() && s.Items() && s.Biases() && !s.OfSomeItems()
+	return s.pooled() && s.Items() && s.Biases() && !s.Chooses()
 }
 
 func (s Settings) weights() bool { return Keys.Budgeting.Chosen(s.Config) == string(kernel.Weights) }
@@ -160,8 +154,8 @@ func (s Settings) global() bool { return Keys.Normalise.Is(s.Config, string(kern
 // averaged reports whether the mean of ratings is released.
 func (s Settings) averaged() bool { return !s.Implicit() && Keys.MeanCap.Chosen(s.Config) > 0 }
 
-// chooses reports whether private counts or weights choose the items that are trained on.
-func (s Settings) chooses() bool {
+// Chooses reports whether only some items are trained on, which private counts or weights choose.
+func (s Settings) Chooses() bool {
 	return s.Items() && !s.Descends() && Keys.TopItems.Value(s.Config) > 0
 }
 
@@ -199,11 +193,8 @@ func (s Settings) problemOfWeights() string {
 
 // choosesByCounts reports whether counts are released to choose items by.
 func (s Settings) choosesByCounts() bool {
-	return s.chooses() && !Keys.ChooseBy.Is(s.Config, ByWeights)
+	return s.Chooses() && !Keys.ChooseBy.Is(s.Config, ByWeights)
 }
-
-// OfSomeItems reports whether only some items are trained on.
-func (s Settings) OfSomeItems() bool { return s.chooses() || !Keys.ItemsFile.Is(s.Config, "") }
 
 // batched reports whether each sum covers a random batch of the users.
 func (s Settings) batched() bool { return s.Items() && Keys.SamplingRate.Value(s.Config) < 1 }

@@ -16,7 +16,7 @@ import (
 var Keys struct {
 	Learn, Gramian, Budgeting, Normalise, BiasFirst, Priors                                                    config.TextKey
 	Exponent, Headroom, CountMargin, PerUser, CountCap, MeanCap, TopItems                                      config.NumberKey
-	ItemsFile, ChooseBy, Broadcast                                                                             config.TextKey
+	ChooseBy, Broadcast                                                                                        config.TextKey
 	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                     config.NumberKey
 	UserRidge, UserBiasRidge, UserFeatureWeight, PopularityWeight, ItemRidge, ItemPrior, BiasRidge, Unobserved config.NumberKey
 	OrderWeight, StartDecay, Resample, SamplingRate, StartSpread                                               config.NumberKey
@@ -107,12 +107,8 @@ func Value(v float64) func(Settings, *config.Facts) config.Number {
 
 // ByFacts makes a choice that waits until the facts are known.
 func ByFacts(choose func(Settings, *config.Facts) float64) func(Settings, *config.Facts) config.Number {
-	return func(s Settings, f *config.Facts) config.Number {
-		if f == nil {
-			return config.Auto
-		}
-		return config.Fixed(choose(s, f))
-	}
+	rule := config.ByFacts(func(c config.Config, f *config.Facts) float64 { return choose(Settings{c}, f) })
+	return func(s Settings, f *config.Facts) config.Number { return rule(s.Config, f) }
 }
 
 // wordByFacts is [ByFacts] of a word.

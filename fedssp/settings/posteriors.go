@@ -69,8 +69,8 @@ func (s Settings) problemOfPosteriors() string {
 		return "all ratings take part; statistics.budgeting must be " + string(kernel.Weights)
 	case Keys.SamplingRate.Or(c, 1) < 1:
 		return "all users take part; statistics.sampling-rate must be 1"
-	case s.OfSomeItems():
-		return "they are of all items; leave out statistics.top-items and statistics.items-file"
+	case s.Chooses():
+		return "they are of all items; leave out statistics.top-items"
 	default:
 		return ""
 	}
@@ -169,13 +169,11 @@ func declareChoice() {
 		switch v := Keys.TopItems.Value(c); {
 		case v >= 1 && v != math.Trunc(v):
 			return fmt.Sprintf("%v is neither a share below 1 nor a whole number of items", v)
-		case v > 0 && !Keys.ItemsFile.Is(c, ""):
-			return "there is a statistics.items-file, which names the items; leave one of the two out"
 		default:
 			return ""
 		}
 	}
-	Keys.ChooseBy = Word("statistics.choose-by", []string{ByCounts, ByWeights}, Settings.chooses, "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts",
+	Keys.ChooseBy = Word("statistics.choose-by", []string{ByCounts, ByWeights}, Settings.Chooses, "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts",
 		"How items to train on are chosen: by private counts before all else, or by the weights that come with biases of all items. With weights the other items keep their biases.",
 		wordByFacts(func(s Settings, f *config.Facts) string {
 			if s.wide(f) && s.problemOfWeights() == "" {
@@ -184,7 +182,7 @@ func declareChoice() {
 			return ByCounts
 		}))
 	Keys.ChooseBy.Check = func(c config.Config) string {
-		if s := Of(c); Keys.ChooseBy.Is(c, ByWeights) && s.chooses() {
+		if s := Of(c); Keys.ChooseBy.Is(c, ByWeights) && s.Chooses() {
 			return s.problemOfWeights()
 		}
 		return ""
@@ -201,10 +199,6 @@ func declareChoice() {
 		Name: "statistics.start-decay", Kind: config.Real, Default: "0.8", Range: config.Between(0, 1), When: func(c config.Config) bool { return Of(c).form().Starts && !algorithm.StartFrom.Is(c, "") },
 		Help: "Weight of the sums of the session that this one starts from, relative to sums of this session with the same noise. It falls by this factor with each session of age. 1: old sums count in full.",
 	})
-	Keys.ItemsFile = config.DeclareText(config.Key{
-		Name: "statistics.items-file", Kind: config.Text, Default: "", Scope: config.Simulated, When: BySums.When(),
-		Help: "A public list of the items that are trained on, one id a line, in place of private counts. In a deployment the catalogue is such a list.",
-	})
 }
 
 // choosesByWeights reports whether weights choose the items, before and after every auto is
@@ -212,7 +206,7 @@ func declareChoice() {
 func (s Settings) choosesByWeights(f *config.Facts) bool {
 	some := s.most(f) > 0
 	if Keys.TopItems.Of(s.Config).Given {
-		some = s.chooses()
+		some = s.Chooses()
 	}
 	return some && (Keys.ChooseBy.Is(s.Config, ByWeights) || Keys.ChooseBy.Is(s.Config, "auto") && s.wide(f) && s.problemOfWeights() == "")
 }
@@ -244,9 +238,9 @@ const rankedItems = 2000
 // most is the default number of items that are trained on.
 func (s Settings) most(f *config.Facts) float64 {
 	switch {
-	case s.wide(f) && s.Private() && s.Implicit() && s.Items() && s.traits().ByItem && Keys.ItemsFile.Is(s.Config, "") && !Keys.ChooseBy.Is(s.Config, ByWeights):
+	case s.wide(f) && s.Private() && s.Implicit() && s.Items() && s.traits().ByItem && !Keys.ChooseBy.Is(s.Config, ByWeights):
 		return rankedItems
-	case !s.wide(f), !s.Private(), !s.pooled(), s.Variational(), s.problemOfWeights() != "", Keys.ChooseBy.Is(s.Config, ByCounts), !Keys.ItemsFile.Is(s.Config, ""), Keys.PopularityWeight.Or(s.Config, 0) > 0:
+	case !s.wide(f), !s.Private(), !s.pooled(), s.Variational(), s.problemOfWeights() != "", Keys.ChooseBy.Is(s.Config, ByCounts), Keys.PopularityWeight.Or(s.Config, 0) > 0:
 		return 0
 	}
 	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)
@@ -254,7 +248,7 @@ func (s Settings) most(f *config.Facts) float64 {
 
 // TopItems is the number of items that private counts choose; 0: all.
 func (s Settings) TopItems(items int) int {
-	if !s.chooses() {
+	if !s.Chooses() {
 		return 0
 	}
 	v := Keys.TopItems.Value(s.Config)

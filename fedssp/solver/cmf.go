@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/internal/dense"
-	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -64,10 +63,6 @@ func (cmf) Read(p *kernel.Params, s settings.Settings) {
 func (cmf) Start(p *kernel.Params, v []float64, draw func() float64) { NewCollective(p).start(v, draw) }
 
 func (cmf) Begin(p *kernel.Params) serving.Solving { return NewCollective(p) }
-
-func (cmf) Check(p *kernel.Params, e *problems.List) {
-	e.If(p.Features == nil, "solver %s needs features of the items", CMF)
-}
 
 // entry is a feature of an item, or an item of a feature.
 type entry struct {

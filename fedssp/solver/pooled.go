@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/internal/dense"
-	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -46,10 +45,6 @@ func (pooled) Serves(s settings.Settings) bool { return s.PrefersExact() }
 // priors.
 func (pooled) Traits() kernel.Traits {
 	return kernel.Traits{Learns: true, PredictsFromFeatures: true, Clips: true}
-}
-
-func (pooled) Check(p *kernel.Params, e *problems.List) {
-	e.If(p.Gramian != kernel.One, "solver %s needs gramian %s", Pooled, kernel.One)
 }
 
 func (pooled) Begin(*kernel.Params) serving.Solving { return &Kept{} }

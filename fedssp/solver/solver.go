@@ -81,7 +81,7 @@ type Closed struct{ Base }
 func (Closed) With(more ...*config.Key) []*config.Key {
 	return append([]*config.Key{
 		settings.Keys.Gramian.Key, settings.Keys.ClipUser.Key, settings.Keys.ClipRating.Key, settings.Keys.NormItems.Key, settings.Keys.ShareGramian.Key, settings.Keys.Resample.Key,
-		settings.Keys.TopItems.Key, settings.Keys.ChooseBy.Key, settings.Keys.ItemsFile.Key,
+		settings.Keys.TopItems.Key, settings.Keys.ChooseBy.Key,
 	}, more...)
 }
 

@@ -144,7 +144,7 @@ func ClientSides(p *kernel.Params) user.Stages {
 // everything else.
 func Validate(p kernel.Params) error {
 	var e problems.List
-	e.If(p.TopItems < 0 || p.TopItems >= p.Items || p.TopItems == 0 && p.Listed != nil,
+	e.If(p.TopItems < 0 || p.TopItems >= p.Items,
 		"top-items are %d of %d items; there must be from 1 to %d, or 0 to train on all", p.TopItems, p.Items, p.Items-1)
 	e.If(p.TopItems > 0 && !p.TakesSome(),
 		"top-items are %d, and gradients, posteriors and weights of popularity are of all items; there must be 0", p.TopItems)

@@ -31,7 +31,6 @@ func TestOpenChooses(t *testing.T) {
 		{"epsilon", algorithm.Epsilon.Value(c), 10},
 		{"delta, 600 users", algorithm.Delta.Value(c), 1e-5},
 		{"rank", algorithm.Rank.Value(c), 1},
-		{"start mean, 0.7 of 5 stars", opened.Number(c, "model.start-mean"), 3.5},
 		{"bottom of the scale", algorithm.RatingMin.Value(c), 0.5},
 		{"top of the scale", algorithm.RatingMax.Value(c), 5},
 		{"clients", float64(e.Cohort.Clients), 600},

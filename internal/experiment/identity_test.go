@@ -44,7 +44,7 @@ func TestSessionFollowsTheTraining(t *testing.T) {
 	for _, settings := range []string{
 		"local-steps=9", "train=both", "clip-norm=4", "clip-ratings=7", "sampling-rate=0.1", "parties=9", "rank=2", "epsilon=9", "tolerance=0.2", "colluders=0.2",
 		"dropout=0.1", "dropout=0.1 dropout-at=unmask", "leave=0.1", "away=0.1", "away=0.1 away-rounds=2", "sit-out=0.1", "split.test=0.2", "split.validation=0.1", "split.seed=2",
-		"model.start-spread=0.02", "model.start-mean=3", "model.item-rate=0.01",
+		"model.density=0.02", "model.user-rate=0.01", "model.item-rate=0.01",
 	} {
 		id := session(t, settings)
 		if before, ok := seen[id]; ok {
