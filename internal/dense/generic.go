@@ -5,17 +5,22 @@ package dense
 // factor replaces the upper triangle of a by its factor U, and b by U⁻ᵀb.
 func factor(a, b []float64, d int) bool { return factorOneByOne(a, b, d) }
 
-func addSquares(a *[Line8 * Line8]float64, lines []float64) { addSquaresOneByOne(a, lines) }
+// AddSquares is as on amd64, one number at a time.
+func AddSquares(a *[Line8 * Line8]float64, lines []float64) { addSquaresOneByOne(a, lines) }
 
-func pick(dst, lines []float64, at []int32) { pickOneByOne(dst, lines, at) }
+// Pick is as on amd64, one number at a time.
+func Pick(dst, lines []float64, at []int32) { pickOneByOne(dst, lines, at) }
 
-func (s *SparseRows) addToSides(sides, lines []float64, step int, at []int32) {
+// AddToSides is as on amd64, one number at a time.
+func (s *SparseRows) AddToSides(sides, lines []float64, step int, at []int32) {
 	s.addToSidesOneByOne(sides, lines, step, at)
 }
 
-func (s *SparseRows) addPairs(sums []float64, at []int32) { s.addPairsOneByOne(sums, at) }
+// AddPairs is as on amd64, one number at a time.
+func (s *SparseRows) AddPairs(sums []float64, at []int32) { s.addPairsOneByOne(sums, at) }
 
-func (s *SparseRows) multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
+// Multiply is as on amd64, one number at a time.
+func (s *SparseRows) Multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
 	s.multiplyOneByOne(dst, weights, start, extra, numbers, at)
 }
 

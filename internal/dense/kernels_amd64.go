@@ -84,7 +84,9 @@ func addPairsOfRows(sums *float64, at *int32, count int, kind, start *int32, pai
 //go:noescape
 func multiplyVectors(dst *float64, at *int32, count int, kind, start *int32, entry *uint64, values *float64, weights *[Lane]float64, parts *[2][Lane]float64, numbers *float64)
 
-func addSquares(a *[Line8 * Line8]float64, lines []float64) {
+// AddSquares adds Σ x xᵀ over lines of eight numbers to the upper triangle of an 8 x 8 matrix, except
+// to the last number of its diagonal. The lower triangle is overwritten.
+func AddSquares(a *[Line8 * Line8]float64, lines []float64) {
 	if n := len(lines) / Line8; !vectors {
 		addSquaresOneByOne(a, lines)
 	} else if n > 0 {
@@ -92,7 +94,8 @@ func addSquares(a *[Line8 * Line8]float64, lines []float64) {
 	}
 }
 
-func pick(dst, lines []float64, at []int32) {
+// Pick copies some lines of eight numbers.
+func Pick(dst, lines []float64, at []int32) {
 	if !vectors {
 		pickOneByOne(dst, lines, at)
 		return
@@ -115,7 +118,9 @@ func checkRows(at []int32, n int) {
 	}
 }
 
-func (s *SparseRows) addToSides(sides, lines []float64, step int, at []int32) {
+// AddToSides adds each line times each number of its sparse row to the number's side. at names
+// the sparse row of each line. A side is a line for each column.
+func (s *SparseRows) AddToSides(sides, lines []float64, step int, at []int32) {
 	if !vectors || len(s.entry) == 0 {
 		s.addToSidesOneByOne(sides, lines, step, at)
 		return
@@ -127,7 +132,9 @@ func (s *SparseRows) addToSides(sides, lines []float64, step int, at []int32) {
 	}
 }
 
-func (s *SparseRows) addPairs(sums []float64, at []int32) {
+// AddPairs adds the products of the numbers of each sparse row with each other to a packed upper
+// triangle.
+func (s *SparseRows) AddPairs(sums []float64, at []int32) {
 	if len(s.pair) == 0 || len(at) == 0 {
 		return
 	}
@@ -136,7 +143,10 @@ func (s *SparseRows) addPairs(sums []float64, at []int32) {
 	addPairsOfRows(&sums[0], &at[0], len(at), &s.kind[0], &s.pairs[0], &s.pair[0], &s.products[0])
 }
 
-func (s *SparseRows) multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
+// Multiply writes the inner product of weights and each sparse row, as the sum of four parts: weights
+// has the weight of each column in the part that it belongs to, and zeros. Parts begin as start,
+// and with extra times a number of the row.
+func (s *SparseRows) Multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
 	if !vectors || len(s.entry) == 0 {
 		s.multiplyOneByOne(dst, weights, start, extra, numbers, at)
 		return

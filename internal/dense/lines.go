@@ -143,30 +143,6 @@ func (s *SparseRows) multiplyOneByOne(dst []float64, weights [][Lane]float64, st
 	}
 }
 
-// AddSquares adds Σ x xᵀ over lines of eight numbers to the upper triangle of an 8 x 8 matrix, except
-// to the last number of its diagonal. The lower triangle is overwritten.
-func AddSquares(a *[Line8 * Line8]float64, lines []float64) { addSquares(a, lines) }
-
-// Pick copies some lines of eight numbers.
-func Pick(dst, lines []float64, at []int32) { pick(dst, lines, at) }
-
-// AddToSides adds each line times each number of its sparse row to the number's side. at names
-// the sparse row of each line. A side is a line for each column.
-func (s *SparseRows) AddToSides(sides, lines []float64, step int, at []int32) {
-	s.addToSides(sides, lines, step, at)
-}
-
-// AddPairs adds the products of the numbers of each sparse row with each other to a packed upper
-// triangle.
-func (s *SparseRows) AddPairs(sums []float64, at []int32) { s.addPairs(sums, at) }
-
-// Multiply writes the inner product of weights and each sparse row, as the sum of four parts: weights
-// has the weight of each column in the part that it belongs to, and zeros. Parts begin as start,
-// and with extra times a number of the row.
-func (s *SparseRows) Multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
-	s.multiply(dst, weights, start, extra, numbers, at)
-}
-
 // unblocked is the size up to which LAPACK factors a matrix without blocks, and so the largest that
 // is factored here. Larger matrices are left to LAPACK.
 const unblocked = 64
