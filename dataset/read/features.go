@@ -177,7 +177,7 @@ func (r *featureReader) category(name, from string) (*featureTable, error) {
 		return nil, fmt.Errorf("category %q is one too many; at most %d are supported: what they have in common is a category, and these are its values", name, maxCategories)
 	}
 	r.from[name] = from
-	t := &featureTable{name: name, values: idtable.Table{Mapped: true}}
+	t := &featureTable{name: name}
 	r.categories = append(r.categories, t)
 	return t, nil
 }

@@ -12,37 +12,22 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// MaxSmall bounds the integer ids that are looked up in a list. Integer ids of published sets are
-// below it, and the list takes at most 16 MB.
-const MaxSmall = 1 << 22
-
 // Table numbers the ids of a source in the order of their first appearance.
 // The zero value is ready to use.
 type Table struct {
 	Names  []string
-	Small  []int32          // number of a small integer id, by its value; -1 for none
-	number map[string]int32 // of all other ids
-	last   int32            // number of the other id looked up last: files are often sorted by user
-
-	// Mapped leaves small alone: of many tables each might hold one id, and 16 MB.
-	Mapped bool
+	number map[string]int32
+	last   int32 // number of the id looked up last: files are often sorted by user
 }
 
 // Index returns the number of an id, a new one when the id is new.
 func (t *Table) Index(id []byte) (int32, error) {
-	small, isSmall := smallInteger(id)
-	isSmall = isSmall && !t.Mapped
-	switch {
-	case isSmall && small < len(t.Small) && t.Small[small] >= 0:
-		return t.Small[small], nil
-	case isSmall: // new
-	case len(t.Names) > 0 && string(id) == t.Names[t.last]:
+	if len(t.Names) > 0 && string(id) == t.Names[t.last] {
 		return t.last, nil
-	default:
-		if n, known := t.number[string(id)]; known {
-			t.last = n
-			return n, nil
-		}
+	}
+	if n, known := t.number[string(id)]; known {
+		t.last = n
+		return n, nil
 	}
 	if err := idtext.Check(id); err != nil {
 		return 0, err
@@ -50,44 +35,13 @@ func (t *Table) Index(id []byte) (int32, error) {
 	if len(t.Names) == math.MaxInt32 {
 		return 0, fmt.Errorf("%s is one too many; at most %d are supported", idtext.Quote(id), math.MaxInt32)
 	}
-	t.last = t.add(string(id), small, isSmall)
+	if t.number == nil {
+		t.number = make(map[string]int32)
+	}
+	name := string(id)
+	t.last = int32(len(t.Names))
+	t.Names, t.number[name] = append(t.Names, name), t.last
 	return t.last, nil
-}
-
-// add gives a new id its number.
-func (t *Table) add(name string, small int, isSmall bool) int32 {
-	n := int32(len(t.Names))
-	t.Names = append(t.Names, name)
-	if !isSmall {
-		if t.number == nil {
-			t.number = make(map[string]int32)
-		}
-		t.number[name] = n
-		return n
-	}
-	if old := len(t.Small); old <= small {
-		t.Small = slices.Grow(t.Small, small+1-old)[:small+1]
-		for v := old; v <= small; v++ {
-			t.Small[v] = -1
-		}
-	}
-	t.Small[small] = n
-	return n
-}
-
-// smallInteger returns the value of an id that is the shortest decimal form of a
-// Small integer; so no two ids share one.
-func smallInteger(id []byte) (v int, ok bool) {
-	if len(id) == 0 || len(id) > 7 || id[0] == '0' && len(id) > 1 {
-		return 0, false
-	}
-	for _, c := range id {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		v = 10*v + int(c-'0')
-	}
-	return v, v < MaxSmall
 }
 
 // Canonical returns the ids in canonical order and the place of each number in
@@ -145,11 +99,8 @@ func (t *Table) Alike() (n int, example string) {
 	return n, example
 }
 
-// Has reports whether a settled table has an id.
+// Has reports whether a table has an id.
 func (t *Table) Has(id string) bool {
-	if small, is := smallInteger([]byte(id)); is && !t.Mapped {
-		return small < len(t.Small) && t.Small[small] >= 0
-	}
 	_, known := t.number[id]
 	return known
 }
