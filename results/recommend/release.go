@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -395,18 +394,6 @@ func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err err
 	return own, unknown, nil
 }
 
-// FitUsers fits every user of other ratings to the model of a finished run, and returns the users' matrices.
-func FitUsers(ctx context.Context, dir string, o Options) ([]model.Embeddings, error) {
-	r, own, _, err := releaseFor(ctx, dir, o)
-	if err != nil {
-		return nil, err
-	}
-	if r.fitter == nil {
-		return nil, r.why()
-	}
-	return r.fitAll(ctx, own)
-}
-
 // releaseFor opens the release of a finished run, and other ratings on its scale.
 func releaseFor(ctx context.Context, dir string, o Options) (r *release, own *dataset.Set, m results.Manifest, err error) {
 	c, m, err := results.ReadConfig(dir)
@@ -422,27 +409,4 @@ func releaseFor(ctx context.Context, dir string, o Options) (r *release, own *da
 	}
 	own, err = experiment.OpenOther(ctx, c, data, r.items.Min-r.items.Shift, r.items.Max-r.items.Shift, o.Progress)
 	return r, own, m, err
-}
-
-// fitAll fits every user of a set, and returns the users' matrices, a row each.
-func (r *release) fitAll(ctx context.Context, own *dataset.Set) ([]model.Embeddings, error) {
-	var all []model.Embeddings
-	rows := own.ByUser()
-	for u, id := range own.UserIDs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		mine, _ := r.mapped(own, rows, u)
-		result, err := r.fitter.Fit(id, mine)
-		if err != nil {
-			return nil, err
-		}
-		for i, x := range result {
-			if u == 0 {
-				all = append(all, model.NewEmbeddings("user_"+strings.TrimPrefix(x.Name, "user_"), model.NewMatrix(len(own.UserIDs), x.Cols()), own.UserIDs))
-			}
-			copy(all[i].Row(u), x.Row(0))
-		}
-	}
-	return all, nil
 }

@@ -110,21 +110,15 @@ type exportCmd struct {
 	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec,registry" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format); registry writes an entry for a registry of deployments and a model card, in place of embeddings."`
 	Out    string `placeholder:"DIR" help:"Folder to make. Default: export-FORMAT in the run's folder."`
 	Users  bool   `help:"Export the matrices of users too. ε does not cover them: they follow from each user's exact ratings."`
-	Data   string `placeholder:"DATA" help:"Of --users: fit the users of these ratings to the released items, on this machine, and export them in place of the run's."`
-	formFlags
 }
 
 func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
-	set, err := c.form(c.Data)
-	if err != nil {
-		return err
-	}
 	all, err := results.ReadEmbeddings(c.Folder)
 	if err != nil {
 		return cli.Misusef("--run: %w", err)
 	}
-	if c.To == "registry" && (c.Users || c.Data != "") {
-		return cli.Misusef("--users and --data are for matrices, and registry exports none")
+	if c.To == "registry" && c.Users {
+		return cli.Misusef("--users is for matrices, and registry exports none")
 	}
 	if err = results.CheckEvidence(c.Folder); errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(s.Err, "warning: %s has no %s: an older version made it, or the file was removed; nothing in it is checked\n", c.Folder, results.EvidenceFile)
@@ -142,18 +136,6 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 			fmt.Fprintf(s.Out, "%s: %s; replace each TO FILL IN\n", out, strings.Join(files, ", "))
 		}
 		return none
-	}
-	if c.Data != "" {
-		if !c.Users {
-			return cli.Misusef("--data says whose matrices to export; say --users too")
-		}
-		p := verb.NewProgress(s.Err)
-		fitted, failed := recommend.FitUsers(ctx, c.Folder, recommend.Options{Data: c.Data, Form: set, Progress: p.Loading(c.Data)})
-		p.Clear()
-		if failed != nil {
-			return namedWrongly(misread(failed))
-		}
-		all = append(slices.DeleteFunc(all, model.Embeddings.OfUsers), fitted...)
 	}
 	kept := slices.DeleteFunc(slices.Clone(all), func(x model.Embeddings) bool { return !c.Users && x.OfUsers() })
 	switch {
