@@ -132,7 +132,6 @@ var effects = []struct {
 	{"split.users=seen", "ranker private-ease"},   // likewise
 	{"statistics.top-items=0.5", "statistics"},
 	{"statistics.choose-by=counts", ""}, // of some items alone
-	{"statistics.broadcast=single", "statistics bias"},
 	{"statistics.resample=1", "statistics items encoder"},
 	{"statistics.sampling-rate=0.5", "statistics items encoder joint"},
 	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf ssp-c items"},

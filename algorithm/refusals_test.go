@@ -149,7 +149,6 @@ var refusals = []struct {
 	{"statistics.top-items=10 statistics.choose-by=weights algorithm=ada-dpals", "statistics.choose-by", "no biases come first"},
 	{"statistics.top-items=10 statistics.choose-by=weights algorithm=ssp-c statistics.bias-rounds=2", "statistics.choose-by", "statistics.bias-rounds must be 1"},
 	{"statistics.top-items=10 statistics.choose-by=weights algorithm=ssp-c statistics.exponent=0.5", "statistics.choose-by", "choose by counts"},
-	{"statistics.broadcast=half algorithm=ssp-c", "statistics.broadcast", "auto, double, single"},
 	{"split.by=date", "split.by", "random, time, user-time, leave-one-out"},
 	{"split.by=time split.test-file=t.csv", "split.by", "there is a split.test-file, which says what the test is"},
 	{"split.test-file=t.csv split.by=leave-one-out", "split.by", "leave one of the two out"},

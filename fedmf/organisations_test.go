@@ -253,6 +253,8 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, params := make([]int, e.Data.Users), partiesOf(e).params.Params
+	start := params.StartItems()
+	model.Round(start.Data()) // as it is broadcast
 	for k, of := range f.Trainers {
 		p := of.(*kernel.Horizontal)
 		if _, err := p.Contribute(plan, simulated.New(1, fmt.Sprint(k)), protocol.Workers(1)); err != nil {
@@ -260,7 +262,7 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 		}
 		for i, u := range p.Own() {
 			found[u]++
-			want := params.User(own[u], params.StartItems())
+			want := params.User(own[u], start)
 			if got := p.Users().Row(i); math.Abs(got[0]-want[0]) > 1e-9 {
 				t.Errorf("user %d of party %d is fitted to %v, want %v", u, k, got, want)
 			}

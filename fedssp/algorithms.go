@@ -140,9 +140,6 @@ func (f *family) keys() []*config.Key {
 	if f.form.LearnsItems && f.form.Ranks {
 		own = append(own, settings.Keys.Learn.Key, settings.Keys.Unobserved.Key)
 	}
-	if !f.form.Offers(func(x kernel.Traits) bool { return x.FirstOrder }) {
-		own = append(own, settings.Keys.Broadcast.Key)
-	}
 	for _, x := range stage.All {
 		if f.takes(x) {
 			own = append(own, x.Keys()...)
@@ -161,7 +158,7 @@ func paramsOf(setup *algorithm.Setup) kernel.Params {
 	p := kernel.Params{
 		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.Rank())), Min: setup.Bottom(), Max: setup.Top(),
 		Feedback: kernel.Feedback(algorithm.Feedback.Chosen(c)), Features: setup.Features, Seed: algorithm.Seed.Of(c),
-		Cache: new(kernel.ChoiceCache), Single: s.Broadcasts() && settings.Keys.Broadcast.Is(c, settings.Single),
+		Cache:          new(kernel.ChoiceCache),
 		WeighingParams: s.Weighing(), UserParams: s.User(setup.Features), OrderWeight: s.OrderWeight(),
 	}
 	p.Solver = solver.ALS // never asked without embeddings

@@ -190,7 +190,8 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 				continue
 			}
 			v = o.step(v)
-			near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.Current().Items, v.RawMatrix().Data, 1e-8)
+			model.Round(v.RawMatrix().Data)
+			near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.Current().Items, v.RawMatrix().Data, 1e-8+rounding)
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
@@ -214,7 +215,7 @@ func TestHandComputedStep(t *testing.T) {
 	s.Current().Items[0] = 0.5
 	users := []*user.User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
 	train(t, s, users)
-	near(t, "v", s.Current().Items, []float64{60.0 / 49}, 1e-12)
+	near(t, "v", s.Current().Items, []float64{60.0 / 49}, rounding)
 }
 
 // Counts, mean and biases against their definitions in plain loops, where the caps cut nothing off.
@@ -252,7 +253,7 @@ func TestFirstStages(t *testing.T) {
 	for j := range r {
 		r[j] /= c[j] + p.BiasRidge*50/total
 	}
-	near(t, "biases", s.Current().Bias, r, 1e-12)
+	near(t, "biases", s.Current().Bias, r, rounding)
 }
 
 // A statistic is divided by the survivors of its own round: when the second half of users, who are

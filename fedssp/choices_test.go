@@ -84,7 +84,7 @@ func TestModelsOfStatistics(t *testing.T) {
 			}
 			sums := protocol.Sums{Survivors: e.Cohort.Required()}
 			for _, r := range p.Releases {
-				sums.Values = append(sums.Values, make([]float64, r.Len))
+				sums.Values = append(sums.Values, slices.Repeat([]float64{1}, r.Len)) // zeros leave V out
 			}
 			if err := f.Strategy.Absorb(p, sums, protocol.Workers(1)); err != nil {
 				t.Fatal(err)
@@ -281,31 +281,30 @@ func TestWideCatalogues(t *testing.T) {
 		settings     string
 		users, items int
 		top          float64
-		by, precise  string // "": it has no effect
+		by           string // "": it has no effect
 	}{
-		{"algorithm=ssp-c epsilon=5", 100_000, 20_000, 0, "", settings.Double},
-		{"algorithm=ssp-c epsilon=5", 100_000, 20_001, 5000, settings.ByWeights, settings.Single},
-		{"algorithm=ssp-c epsilon=1", 20_000, 160_000, 3333, settings.ByWeights, settings.Single},
-		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 160_000, 3333, settings.ByWeights, settings.Single},
-		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 16_000, 0, "", settings.Double},
-		{"algorithm=ssp-c epsilon=0.1", 20_000, 160_000, 1000, settings.ByWeights, settings.Single},
-		{"algorithm=ssp-c epsilon=0.1", 20_000, 30_000, 0, "", settings.Single}, // biases are refined there
-		{"algorithm=ssp-c epsilon=1 statistics.exponent=0.2", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=ssp-c epsilon=1 statistics.user-popularity-weight=0.1", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 160_000, 70, settings.ByWeights, settings.Single},
-		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 16_000, 70, settings.ByCounts, settings.Double},
-		{"algorithm=ssp-c epsilon=1 statistics.top-items=0 statistics.broadcast=double", 20_000, 160_000, 0, "", settings.Double},
-		{"algorithm=ssp-c epsilon=inf", 20_000, 160_000, 0, "", ""}, // posteriors
-		{"algorithm=ssp-c feedback=implicit epsilon=5", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=dp-cmf epsilon=5", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
-		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 20_000, 0, "", settings.Double},
-		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=popularity", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=dp-cmf feedback=implicit epsilon=inf", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=ada-dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
-		{"algorithm=dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
-		{"algorithm=am-ssp feedback=implicit epsilon=1", 20_000, 160_000, 0, "", settings.Single},
-		{"algorithm=dpsgd epsilon=5", 20_000, 160_000, 0, "", ""},
+		{"algorithm=ssp-c epsilon=5", 100_000, 20_000, 0, ""},
+		{"algorithm=ssp-c epsilon=5", 100_000, 20_001, 5000, settings.ByWeights},
+		{"algorithm=ssp-c epsilon=1", 20_000, 160_000, 3333, settings.ByWeights},
+		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 160_000, 3333, settings.ByWeights},
+		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 16_000, 0, ""},
+		{"algorithm=ssp-c epsilon=0.1", 20_000, 160_000, 1000, settings.ByWeights},
+		{"algorithm=ssp-c epsilon=0.1", 20_000, 30_000, 0, ""}, // biases are refined there
+		{"algorithm=ssp-c epsilon=1 statistics.exponent=0.2", 20_000, 160_000, 0, ""},
+		{"algorithm=ssp-c epsilon=1 statistics.user-popularity-weight=0.1", 20_000, 160_000, 0, ""},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 160_000, 70, settings.ByWeights},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 16_000, 70, settings.ByCounts},
+		{"algorithm=ssp-c epsilon=inf", 20_000, 160_000, 0, ""}, // posteriors
+		{"algorithm=ssp-c feedback=implicit epsilon=5", 20_000, 160_000, 0, ""},
+		{"algorithm=dp-cmf epsilon=5", 20_000, 160_000, 0, ""},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 160_000, 2000, settings.ByCounts},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 20_000, 0, ""},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=popularity", 20_000, 160_000, 0, ""},
+		{"algorithm=dp-cmf feedback=implicit epsilon=inf", 20_000, 160_000, 0, ""},
+		{"algorithm=ada-dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts},
+		{"algorithm=dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts},
+		{"algorithm=am-ssp feedback=implicit epsilon=1", 20_000, 160_000, 0, ""},
+		{"algorithm=dpsgd epsilon=5", 20_000, 160_000, 0, ""},
 	} {
 		var text config.Config
 		for _, s := range opened.Settings(c.settings) {
@@ -321,15 +320,12 @@ func TestWideCatalogues(t *testing.T) {
 		if !got.Choose(config.Keys(), facts).Equal(got) {
 			t.Errorf("%s, %d users, %d items: choosing again changes a choice", c.settings, c.users, c.items)
 		}
-		top, by, precise := settings.Keys.TopItems.Value(got), settings.Keys.ChooseBy.Of(got), settings.Keys.Broadcast.Of(got)
+		top, by := settings.Keys.TopItems.Value(got), settings.Keys.ChooseBy.Of(got)
 		if by == "auto" {
 			by = ""
 		}
-		if precise == "auto" {
-			precise = ""
-		}
-		if top != c.top || by != c.by || precise != c.precise {
-			t.Errorf("%s, %d users, %d items: %v items by %q in %q precision, want %v by %q in %q", c.settings, c.users, c.items, top, by, precise, c.top, c.by, c.precise)
+		if top != c.top || by != c.by {
+			t.Errorf("%s, %d users, %d items: %v items by %q, want %v by %q", c.settings, c.users, c.items, top, by, c.top, c.by)
 		}
 		before, after := settings.Of(text).UsersOfBiases(facts), settings.Of(got).UsersOfBiases(facts)
 		want := float64(c.users)

@@ -55,9 +55,9 @@ func chosenKinds(items, rank, top int) map[string]kernel.Params {
 			out["by weights, "+name] = p
 		}
 	}
-	sampled := out["by weights, single"]
+	sampled := out["by weights, norms, pooled"]
 	sampled.Budgeting, sampled.PerUser = kernel.UniformSample, 4
-	out["by weights, single, of samples"] = sampled
+	out["by weights, of samples"] = sampled
 	return out
 }
 
@@ -307,7 +307,7 @@ func TestChoicesAreRefused(t *testing.T) {
 	if _, err = kernel.DecodeModel(good, &p); err != nil {
 		t.Fatal(err)
 	}
-	at := len(ofModels) + 1 + 8
+	at := len(ofModels) + 2 + 8
 	put := func(i int, x byte) []byte {
 		b := slices.Clone(good)
 		b[i] = x
@@ -318,9 +318,8 @@ func TestChoicesAreRefused(t *testing.T) {
 		model []byte
 		want  string
 	}{
-		{put(at, 2), "do not ascend"},
-		{put(at+4, 6), "do not ascend, or one is not below 6"},
-		{put(at+3, 0x80), "not below 6"},
+		{put(at, 0b110101), "4 items are chosen; 3 are trained on"},
+		{put(at, 0b1000101), "not below 6"},
 		{good[:len(good)-8], "bytes"},
 		{put(len(ofModels), 1), "does not say which items"},
 		{start(all).Encode(), "bytes; before items are chosen it has"},

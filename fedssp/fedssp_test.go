@@ -128,10 +128,7 @@ func kinds(items, rank int) map[string]kernel.Params {
 	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = solver.Variational, kernel.PerItem, 1, 0
 	bounded := variational
 	bounded.PerUser, bounded.NormItems = 4, 0.8
-	single, singleImplicit, singlePopular := normedPooled, implicit, popular
-	single.Single, singleImplicit.Single, singlePopular.Single = true, true, true
 	out := map[string]kernel.Params{
-		"single": single, "single, implicit": singleImplicit, "single, popularity": singlePopular,
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
 		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,

@@ -249,7 +249,7 @@ func TestSnapshotOfSteps(t *testing.T) {
 			t.Errorf("%s: gone on with, the user is another", name)
 		}
 		nan := slices.Clone(b)
-		copy(nan, kernel.AppendFloats(nil, math.NaN()))
+		copy(nan, model.AppendFloats(nil, math.NaN()))
 		for what, bad := range map[string][]byte{"a user's parameters have": b[:9], "numbers are finite": nan, "places of ratings": append(slices.Clone(b), 1)} {
 			if err := NewUser(&p, rows[0]).Resume(bad, simulated.New(5, "client/0")); err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %d bytes: %v; %q was expected", name, len(bad), err, what)

@@ -142,7 +142,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 				return x.fitted(&x.params, s.Model(), run)
 			}
 			all := x.params
-			all.TopItems, all.ByWeights, all.Single = 0, false, false
+			all.TopItems, all.ByWeights = 0, false
 			start, err := all.Start()
 			if err != nil {
 				return nil, err

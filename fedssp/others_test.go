@@ -69,7 +69,7 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 	ridge := (p.ItemRidge + p.ItemPrior) * typical
 	for i := range s.Chosen.Others {
 		v := s.Current().Rest[i*3 : (i+1)*3]
-		gradient, feature := make([]float64, 3), 0
+		gradient, feature, steep := make([]float64, 3), 0, ridge // steep bounds the curvature
 		for _, cat := range s.Chosen.Rest.Categories {
 			of := make(map[int32]float64)
 			values, weights := cat.Features(i)
@@ -87,10 +87,11 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 				for a := range gradient {
 					gradient[a] += p.CMF.FeatureWeight * (weight*dense.Dot(f, v) - target) * f[a]
 				}
+				steep += p.CMF.FeatureWeight * weight * dense.Dot(f, f)
 			}
 		}
 		for a := range gradient {
-			if gradient[a] += ridge * v[a]; math.Abs(gradient[a]) > 1e-9 {
+			if gradient[a] += ridge * v[a]; math.Abs(gradient[a]) > 1e-9+steep*rounding*math.Sqrt(dense.Dot(v, v)) {
 				t.Fatalf("item %d: the gradient is %v", i, gradient)
 			}
 		}

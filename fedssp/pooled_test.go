@@ -162,7 +162,7 @@ func TestPooledStep(t *testing.T) {
 			}
 		}
 		turned.Mul(&v, q.T())
-		near(t, "V", s.Current().Items, turned.RawMatrix().Data, 1e-9)
+		near(t, "V", s.Current().Items, turned.RawMatrix().Data, 1e-9+rounding)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestPooledBiases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near(t, fmt.Sprintf("biases in noise %v", noise), s.Current().Bias, dense.ClampAll(got, p.ClipBias), 1e-9)
+		near(t, fmt.Sprintf("biases in noise %v", noise), s.Current().Bias, dense.ClampAll(got, p.ClipBias), 1e-9+rounding)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/lab/ssp/steps"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -271,7 +272,7 @@ func TestCollectiveStartsFromFeatures(t *testing.T) {
 		Name: "genres", Values: []string{"a", "b"}, Start: []int32{0, 1, 2, 4, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 1, 1},
 	}}}
 	v := start(p).Items
-	near(t, "the item of both", v[4:6], []float64{(v[0] + v[2]) / 2, (v[1] + v[3]) / 2}, 1e-15)
+	near(t, "the item of both", v[4:6], []float64{(v[0] + v[2]) / 2, (v[1] + v[3]) / 2}, 2*rounding)
 	if v[6] == 0 || v[0] == v[2] {
 		t.Errorf("items start at %v", v)
 	}
@@ -360,6 +361,7 @@ func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 	}
 	want := make([]float64, 24)
 	s.Encoder.Embed(want, protocol.Workers(1))
+	model.Round(want)
 	near(t, "V", after.Items, want, 0)
 }
 

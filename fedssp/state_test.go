@@ -21,10 +21,9 @@ import (
 
 // These strings begin models and states, and this many columns a design has, as the forms say.
 const (
-	ofModels       = "fedsim/fedssp/model/v1\n"
-	ofSingleModels = "fedsim/fedssp/model/v2\n"
-	ofStates       = "fedsim/fedssp/state/v3\n"
-	mostColumns    = 500
+	ofModels    = "fedsim/fedssp/model/v2\n"
+	ofStates    = "fedsim/fedssp/state/v3\n"
+	mostColumns = 500
 )
 
 // A strategy that is saved and restored after any round continues as if nothing had happened: plans
@@ -155,7 +154,7 @@ func TestRestoreRefuses(t *testing.T) {
 		{"a later round", bytes.Replace(state, []byte(`"round":3`), []byte(`"round":5`), 1), "of round 5; the last one is 4"},
 		{"another model", changed("model", put(0, []byte{'x'})), "another algorithm or version"},
 		{"flags of another form", changed("model", put(flags, []byte{0xff})), "some of the items"},
-		{"NaN in the model", changed("model", put(flags+1, nan)), "mean hold NaN"},
+		{"NaN in the model", changed("model", put(flags+2, nan)), "mean hold NaN"},
 		{"NaN in the weights", changed("weight", put(8*6, nan)), "weight counts hold NaN"},
 		{"a negative deviation", changed("weight", put(0, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1)))), "the first is not negative"},
 		{"cut off within the weights", changed("weight", shorter), "bytes of weight counts"},

@@ -77,6 +77,7 @@ func TestTasteFit(t *testing.T) {
 	for j := range shared.Bias {
 		shared.Bias[j] = rng.NormFloat64() / 3
 	}
+	shared.Round()
 	var r model.Ratings
 	for j := range m {
 		if rng.IntN(2) == 0 {

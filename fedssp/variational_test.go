@@ -44,6 +44,7 @@ func uncertain(p *kernel.Params, seed uint64) *kernel.Model {
 		dense.Pack(m.Covariance[j*p.PackedJoint():(j+1)*p.PackedJoint()], full, e)
 	}
 	m.Variances = &kernel.Variances{Residual: 0.7, UserBias: 0.3, Features: 0.5, Popularity: 2}
+	m.Round()
 	return m
 }
 
@@ -134,7 +135,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 	}
 	solve(1)
 	ratings := float64(len(rows[0].Items))
-	precision := (ratings + 50) / (residuals()/0.7 + 50)
+	precision := (ratings + 50) / (residuals()/m.Variances.Residual + 50)
 	solve(precision)
 
 	near(t, "means", w.Beta, mean.RawVector().Data, 1e-9)

@@ -222,7 +222,7 @@ func TestForecastMessages(t *testing.T) {
 		if b.Removal > 0 {
 			removal = bytesField(b.Removal)
 		}
-		model := 8 * tt.values
+		model := 4 * tt.values
 		alone := 5 + varintField(1) // a header and the round
 		want := []forecast.MessageForecast{
 			{"announce", forecast.Down, 5 + planSize(f, model), rounds, 0}, {"advertise", forecast.Up, alone, rounds, 0}, {"roster", forecast.Down, alone, rounds, 0},

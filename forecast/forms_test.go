@@ -170,8 +170,9 @@ func masked(bytes int) int {
 }
 
 // An algorithm that trains on a fifth of 400 items sends and gets vectors of 80 after the round of
-// counts. By hand, of rank 4: a packed matrix has 10 numbers. A model has 32 bytes before its
-// items, and then 4 for each item's number, 8 for its count and 32 for its row.
+// counts. By hand, of rank 4: a packed matrix has 10 numbers. A model has 33 bytes before its
+// items, and then a bit for each item of the catalogue, and of the chosen 4 bytes for a count and
+// 16 for a row.
 func TestForecastOfTopItems(t *testing.T) {
 	e, f := forms(t, "algorithm=ada-dpals statistics.top-items=0.2")
 	want := map[string]int{"counts": 400, "mean": 2, "weight-counts": 80, "gramians": 800, "moments": 320}
@@ -181,9 +182,12 @@ func TestForecastOfTopItems(t *testing.T) {
 		}
 	}
 	for i, step := range e.Schedule {
-		model := 32
+		model := 33
 		if i > 0 {
-			model += 80 * (4 + 8 + 32)
+			model += 400/8 + 80*4
+		}
+		if step.Phase == "statistics" {
+			model += 80 * 16
 		}
 		if step.Model != model {
 			t.Errorf("step %d has a model of %d bytes, want %d", i+1, step.Model, model)

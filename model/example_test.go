@@ -20,7 +20,7 @@ func ExampleFactors() {
 	// [3 4]
 }
 
-// A matrix goes to clients as bytes, eight for each number.
+// A matrix goes to clients as bytes, four for each number.
 func ExampleNewBroadcast() {
 	m := model.NewMatrix(2, 2)
 	copy(m.Row(1), []float64{3, 4})
@@ -28,5 +28,5 @@ func ExampleNewBroadcast() {
 	b, err := model.NewBroadcast(shared, 2, 2)
 	fmt.Println(len(shared), b.Matrix().Row(1), err)
 	// Output:
-	// 32 [3 4] <nil>
+	// 16 [3 4] <nil>
 }

@@ -4,9 +4,7 @@
 package model
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
@@ -244,17 +242,11 @@ func (m *Matrix) Clone() *Matrix {
 }
 
 // Encode is the matrix as it is broadcast: row by row, each coordinate a little-endian
-// float64.
-func (m *Matrix) Encode() []byte {
-	b := make([]byte, 0, 8*len(m.data))
-	for _, x := range m.data {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-	}
-	return b
-}
+// float32, rounded as by [Round].
+func (m *Matrix) Encode() []byte { return AppendSingles(make([]byte, 0, 4*len(m.data)), m.data...) }
 
 // EncodedSize is the length in bytes of an encoded matrix.
-func EncodedSize(rows, cols int) int { return 8 * rows * cols }
+func EncodedSize(rows, cols int) int { return 4 * rows * cols }
 
 // Broadcast reads single rows of an encoded matrix in place, so that a user decodes only
 // the rows of items that it rated.
@@ -275,9 +267,9 @@ func NewBroadcast(b []byte, rows, cols int) (Broadcast, error) {
 // Row decodes row j into dst and returns it. Coordinates that are not finite are returned
 // as they are; a contribution computed from them breaks its bounds and is not sent.
 func (b Broadcast) Row(j int, dst []float64) []float64 {
-	at := b.b[8*j*b.cols:]
+	at := b.b[4*j*b.cols:]
 	for i := range b.cols {
-		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(at[8*i:]))
+		dst[i] = SingleAt(at, i)
 	}
 	return dst[:b.cols]
 }
@@ -289,7 +281,7 @@ func (b Broadcast) Matrix() *Matrix { return b.Into(nil) }
 // and returns it.
 func (b Broadcast) Into(m *Matrix) *Matrix {
 	if m == nil {
-		m = NewMatrix(len(b.b)/8/b.cols, b.cols)
+		m = NewMatrix(len(b.b)/4/b.cols, b.cols)
 	}
 	for j := range m.rows {
 		b.Row(j, m.Row(j))

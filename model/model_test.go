@@ -10,8 +10,8 @@ import (
 
 func TestBroadcast(t *testing.T) {
 	v := model.Wrap(2, 2, []float64{1, -2, 0.5, 3})
-	// IEEE 754, the least significant byte first.
-	const want = "000000000000f03f" + "00000000000000c0" + "000000000000e03f" + "0000000000000840"
+	// IEEE 754 of 32 bits, the least significant byte first.
+	const want = "0000803f" + "000000c0" + "0000003f" + "00004040"
 	if got := hex.EncodeToString(v.Encode()); got != want {
 		t.Errorf("encoded as %s, want %s", got, want)
 	}

@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 		"dp-cmf":              "algorithm=dp-cmf" + public,
 		"ada-dpals":           "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
 		"of some items":       "algorithm=dp-cmf statistics.top-items=5" + public,
-		"of a wide catalogue": "algorithm=ssp-c statistics.top-items=5 statistics.choose-by=weights statistics.broadcast=single" + public,
+		"of a wide catalogue": "algorithm=ssp-c statistics.top-items=5 statistics.choose-by=weights" + public,
 		"dpals by the tail":   "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
 		// Gradients at parameters that come beside the model, and a user's own steps between rounds.
 		"dpsgd by the tail": "algorithm=dpsgd statistics.budgeting=tail epsilon=inf rounds=2 rank=2",

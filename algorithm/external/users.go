@@ -357,7 +357,7 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) error {
 	return nil
 }
 
-const stateDomain = "fedsim/algorithm/external/v1\n"
+const stateDomain = "fedsim/algorithm/external/v2\n"
 
 type strategy struct {
 	*instance

@@ -262,7 +262,7 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
 	return err
 }
 
-const stateDomain = "fedsim/algorithm/peruser/v1\n"
+const stateDomain = "fedsim/algorithm/peruser/v2\n"
 
 type strategy struct {
 	*instance

@@ -80,6 +80,7 @@ func TestAbsorbAverages(t *testing.T) {
 		for _, gradients := range []bool{false, true} {
 			p.Rounds, p.ItemRate = 10, 0.3
 			start := someMatrix(rng, 3, 2)
+			model.Round(start.Data())
 			s := newAverage(t, p, start, gradients, protocol.Noise{})
 			pl, _, err := s.Next()
 			if err != nil {

@@ -84,6 +84,13 @@ func iterate(t *testing.T, s *Average, parties []client.Trainer) {
 	}
 }
 
+// broadcast returns a copy as clients read it: rounded to float32.
+func broadcast(m *model.Matrix) *model.Matrix {
+	m = m.Clone()
+	model.Round(m.Data())
+	return m
+}
+
 func checkNear(t *testing.T, name string, want, got *model.Matrix) {
 	t.Helper()
 	if d := apart(want.Data(), got.Data()); d > 1e-9 {
@@ -112,7 +119,7 @@ func TestVerticalIsFMF(t *testing.T) {
 		p := soundParams(n, m, rank)
 		p.Rounds, p.LocalSteps, p.ItemSteps, p.Density, p.UserRate = c.rounds, c.local, c.kappas, tau, 0.03
 		p.ItemRate = p.UserRate * n / m
-		ref := &slow{u: p.StartUsers(n), v: p.StartItems()}
+		ref := &slow{u: broadcast(p.StartUsers(n)), v: p.StartItems()}
 		ref.deal(rng, func(_, j int) int { return c.party[j] })
 
 		var parties []client.Trainer
@@ -142,6 +149,10 @@ func TestVerticalIsFMF(t *testing.T) {
 			}
 			ref.u = average
 			checkNear(t, "U", ref.u, server.shared.Matrix)
+			ref.u = broadcast(server.shared.Matrix) // checked, and what parties get and project
+			for i := range n {
+				Project(ref.u.Row(i), p.MaxRating)
+			}
 		}
 		for k, v := range vertical {
 			if err := v.Finish(server.Model(), serial{}); err != nil {
@@ -202,7 +213,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 		if c.unit == dp.User {
 			p.ClipRatings = m
 		}
-		ref := &slow{u: model.NewMatrix(n, rank), v: p.StartItems()}
+		ref := &slow{u: model.NewMatrix(n, rank), v: broadcast(p.StartItems())}
 		ref.deal(rng, func(i, _ int) int { return c.party[i] })
 
 		var parties []client.Trainer
@@ -236,6 +247,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 			}
 			ref.v = average
 			checkNear(t, "V", ref.v, server.shared.Matrix)
+			ref.v = broadcast(server.shared.Matrix) // checked, and what parties get
 			for _, h := range horizontal {
 				for i, user := range h.Own() {
 					checkNear(t, "U", model.Wrap(1, rank, ref.u.Row(int(user))), model.Wrap(1, rank, h.Users().Row(i)))

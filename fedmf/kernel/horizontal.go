@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -208,7 +207,7 @@ func NewAverage(p PartyParams, start *model.Matrix, gradients bool, run modelser
 
 // newServer completes the part of a strategy that does not depend on what a sum does to the shared embeddings.
 func newServer(form string, run modelserver.Server, shared *modelserver.Matrix) *modelserver.Server {
-	run.Name, run.Domain, run.Shared = "fedmf", "fedsim/fedmf/"+form+"/v2\n", shared
+	run.Name, run.Domain, run.Shared = "fedmf", "fedsim/fedmf/"+form+"/v3\n", shared
 	return &run
 }
 
@@ -242,11 +241,16 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 }
 
 // Snapshot returns u_i, fitted in stage 1, as little-endian float64, row by row.
-func (t *User) Snapshot() ([]byte, error) { return numbers(t.u) }
+func (t *User) Snapshot() ([]byte, error) {
+	if t.u == nil {
+		return nil, nil
+	}
+	return model.AppendFloats(nil, t.u...), nil
+}
 
 func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	u := make([]float64, t.params.Rank)
-	if err := readNumbers(u, snapshot); err != nil {
+	if err := model.ReadFloats(u, snapshot); err != nil {
 		return err
 	}
 	t.u = u
@@ -258,7 +262,7 @@ func (t *Horizontal) Snapshot() ([]byte, error) {
 	if t.u == nil {
 		return nil, nil
 	}
-	return numbers(t.u.Data())
+	return model.AppendFloats(nil, t.u.Data()...), nil
 }
 
 // Resume restores U_k. The ratings are trimmed as they were before.
@@ -268,21 +272,5 @@ func (t *Horizontal) Resume(snapshot []byte, src entropy.Source) error {
 			return err
 		}
 	}
-	return readNumbers(t.u.Data(), snapshot)
-}
-
-// numbers encodes x; nil stays nil.
-func numbers(x []float64) ([]byte, error) {
-	if x == nil {
-		return nil, nil
-	}
-	return binary.Append(make([]byte, 0, 8*len(x)), binary.LittleEndian, x)
-}
-
-func readNumbers(dst []float64, b []byte) error {
-	if len(b) != 8*len(dst) {
-		return fmt.Errorf("fedmf: a snapshot of %d bytes of embeddings; there must be %d", len(b), 8*len(dst))
-	}
-	_, err := binary.Decode(b, binary.LittleEndian, dst)
-	return err
+	return model.ReadFloats(t.u.Data(), snapshot)
 }

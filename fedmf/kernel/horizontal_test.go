@@ -117,7 +117,7 @@ func TestClippingOfItemsAlone(t *testing.T) {
 		}
 		return norm
 	}
-	v := p.StartItems()
+	v := broadcast(p.StartItems())
 	party := newHorizontal(t, &p, model.Indices(1), []model.Ratings{row})
 	sent := contribute(t, party, planOf(&p, 1, v, protocol.Noise{}), simulated.New(1, "party"))
 	if got := length(sent[:8], v.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {

@@ -105,8 +105,9 @@ func (t *User) gradient(r model.Ratings, from, to int, v model.Broadcast) protoc
 	for k := from; k < to; k++ {
 		j := r.Items[k]
 		g.Index[k-from] = uint32(j)
-		row := g.Value[(k-from)*d : (k-from+1)*d]
-		slope := -2 * (float64(r.Values[k]) - model.Dot(t.u, v.Row(int(j), row)))
+		row := v.Row(int(j), g.Value[(k-from)*d:(k-from+1)*d])
+		Project(row, t.params.MaxRating) // the bound holds for feasible rows, and rounding may lead out
+		slope := -2 * (float64(r.Values[k]) - model.Dot(t.u, row))
 		for i := range d {
 			row[i] = slope * t.u[i]
 		}

@@ -239,13 +239,10 @@ func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*mode
 	if err != nil {
 		return nil, err
 	}
-	most := farthest * math.Sqrt(p.MaxRating)
 	row := make([]float64, p.Rank)
 	for i := range rows {
-		for _, x := range b.Row(i, row) {
-			if !(math.Abs(x) <= most) { // written this way, it refuses NaN
-				return nil, fmt.Errorf("fedmf: row %d of the broadcast embeddings holds %v; coordinates are at most %g", i, x, most)
-			}
+		if err = p.acceptable(b.Row(i, row)); err != nil {
+			return nil, fmt.Errorf("fedmf: row %d of the broadcast embeddings %w", i, err)
 		}
 	}
 	if m = b.Into(m); p.projects() {
@@ -254,6 +251,17 @@ func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*mode
 		}
 	}
 	return m, nil
+}
+
+// acceptable refuses a row that is not finite, or far beyond the rows of any run.
+func (p PartyParams) acceptable(row []float64) error {
+	most := farthest * math.Sqrt(p.MaxRating)
+	for _, x := range row {
+		if !(math.Abs(x) <= most) { // written this way, it refuses NaN
+			return fmt.Errorf("holds %v; coordinates are at most %g", x, most)
+		}
+	}
+	return nil
 }
 
 // StepsOf returns the number of local steps paid in a round, counted from 1: the last

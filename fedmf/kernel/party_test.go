@@ -132,7 +132,7 @@ func someMatrix(rng *rand.Rand, rows, cols int) *model.Matrix {
 	for i := range m.Data() {
 		m.Data()[i] = (0.3 + 1.2*rng.Float64()) / math.Sqrt(float64(cols))
 	}
-	return m
+	return broadcast(m)
 }
 
 // FMF paper, section 4.2, except for the user's √ (the design says why), with R = 4 so that R^{3/2}
@@ -338,7 +338,7 @@ func TestPartiesRefusePlans(t *testing.T) {
 		{"another length", func(pl *protocol.Plan) { pl.Releases[0].Len-- }, `"shared-embeddings" of 4 embeddings`},
 		{"two releases", func(pl *protocol.Plan) { pl.Releases = append(pl.Releases, pl.Releases[0]) }, `"shared-embeddings" of 4 embeddings`},
 		{"no release", func(pl *protocol.Plan) { pl.Releases = nil }, `"shared-embeddings" of 4 embeddings`},
-		{"a short broadcast", func(pl *protocol.Plan) { pl.Broadcast = pl.Broadcast[1:] }, "the broadcast model has 63 bytes, 4 x 2 embeddings need 64"},
+		{"a short broadcast", func(pl *protocol.Plan) { pl.Broadcast = pl.Broadcast[1:] }, "the broadcast model has 31 bytes, 4 x 2 embeddings need 32"},
 	} {
 		pl := planOf(&p, 1, p.StartUsers(4), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 3})
 		c.change(pl)

@@ -81,7 +81,7 @@ func TestStateFiles(t *testing.T) {
 	embeddings := []float64{0.5, 1, 1.5, 2, 0, 0.25}
 	var model []byte
 	for _, x := range embeddings {
-		model = binary.LittleEndian.AppendUint64(model, math.Float64bits(x))
+		model = binary.LittleEndian.AppendUint32(model, math.Float32bits(float32(x)))
 	}
 	for _, name := range []string{"lfl", "average"} {
 		state, err := os.ReadFile("testdata/" + name + ".state")
@@ -165,7 +165,7 @@ const (
 )
 
 func TestRestoreRefuses(t *testing.T) {
-	domains := map[string]string{"lfl": "fedsim/fedmf/lfl/v2\n", "average": "fedsim/fedmf/average/v2\n", "gradients": "fedsim/fedmf/average/v2\n"}
+	domains := map[string]string{"lfl": "fedsim/fedmf/lfl/v3\n", "average": "fedsim/fedmf/average/v3\n", "gradients": "fedsim/fedmf/average/v3\n"}
 	put := func(at int, value uint64, size int) func([]byte) []byte {
 		return func(b []byte) []byte {
 			word := binary.BigEndian.AppendUint64(nil, value)
@@ -175,7 +175,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	float := func(x float64) func([]byte) []byte {
 		return func(b []byte) []byte {
-			binary.LittleEndian.PutUint64(b[atValues+8*3:], math.Float64bits(x))
+			binary.LittleEndian.PutUint32(b[atValues+4*3:], math.Float32bits(float32(x)))
 			return b
 		}
 	}
@@ -186,9 +186,9 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		{"empty", func([]byte) []byte { return nil }, "a state of "},
 		{"of a head alone", func(b []byte) []byte { return b[:atValues-1] }, "a state of "},
-		{"without embeddings", func(b []byte) []byte { return b[:atValues] }, "has 0 bytes, 3 x 2 embeddings need 48"},
-		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, "has 47 bytes, 3 x 2 embeddings need 48"},
-		{"longer", func(b []byte) []byte { return append(b, 0) }, "has 49 bytes, 3 x 2 embeddings need 48"},
+		{"without embeddings", func(b []byte) []byte { return b[:atValues] }, "has 0 bytes, 3 x 2 embeddings need 24"},
+		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, "has 23 bytes, 3 x 2 embeddings need 24"},
+		{"longer", func(b []byte) []byte { return append(b, 0) }, "has 25 bytes, 3 x 2 embeddings need 24"},
 		{"of another session", put(atSession+8, 7, 8), "is of session 0001020304050607000000000000000"},
 		{"of a round after the last", put(atRound, 6, 8), "is of round 6; the last one is 5"},
 		{"of a round that no int holds", put(atRound, math.MaxUint64, 8), "is of round 18446744073709551615; the last one is 5"},
@@ -208,7 +208,7 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 	for name, s := range strategies(t) {
-		for _, domain := range []string{"fedsim/fedmf/lfl/v1\n", "fedsim/fedmf/lfl/v2\n", "fedsim/fedmf/average/v2\n"} {
+		for _, domain := range []string{"fedsim/fedmf/lfl/v2\n", "fedsim/fedmf/lfl/v3\n", "fedsim/fedmf/average/v3\n"} {
 			if domain == domains[name] {
 				continue
 			}

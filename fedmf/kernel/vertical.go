@@ -111,12 +111,14 @@ func (t *Vertical) prepare(src entropy.Source) error {
 	return nil
 }
 
-// receive takes up a broadcast U. A party that trains alone takes only the first.
-func (t *Vertical) receive(model []byte) error {
+// receive takes up a broadcast U. A party that trains alone takes only the first, and its own
+// afterwards, rounded as it would be broadcast.
+func (t *Vertical) receive(broadcast []byte) error {
 	if t.u != nil && t.alone {
+		model.Round(t.u.Data())
 		return nil
 	}
-	u, err := t.params.receive(model, t.params.Users, t.u)
+	u, err := t.params.receive(broadcast, t.params.Users, t.u)
 	if err == nil {
 		t.u = u
 	}
@@ -200,7 +202,7 @@ type verticalState struct {
 	// Last is the noise of the steps on V_k that are paid for and not taken.
 	Last       protocol.Noise `json:"last"`
 	Items      []int32        `json:"items"`
-	Embeddings []byte         `json:"embeddings"` // V_k as [model.Matrix.Encode] writes it
+	Embeddings []byte         `json:"embeddings"` // V_k with every bit
 }
 
 // Save returns nil before the first round.
@@ -211,7 +213,7 @@ func (t *Vertical) Save() ([]byte, error) {
 	if t.steps == nil {
 		return nil, nil
 	}
-	b, err := json.Marshal(verticalState{t.finished, t.last, t.items, t.steps.v.Encode()})
+	b, err := json.Marshal(verticalState{t.finished, t.last, t.items, model.AppendFloats(nil, t.steps.v.Data()...)})
 	return append([]byte(verticalDomain), b...), err
 }
 
@@ -238,12 +240,19 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	case !slices.Equal(s.Items, t.items):
 		return fmt.Errorf("fedmf: the state is of other items than the %d that the party owns", len(t.items))
 	}
-	// Project as for a broadcast: the sensitivity holds for feasible embeddings only.
-	v, err := t.params.receive(s.Embeddings, len(t.items), nil)
-	if err != nil {
+	v := model.NewMatrix(len(t.items), t.params.Rank)
+	if err := model.ReadFloats(v.Data(), s.Embeddings); err != nil {
 		return err
 	}
-	if err = t.prepare(src); err != nil {
+	for i := range t.items { // as of a broadcast: the sensitivity holds for feasible embeddings only
+		if err := t.params.acceptable(v.Row(i)); err != nil {
+			return fmt.Errorf("fedmf: row %d of the state %w", i, err)
+		}
+		if t.params.projects() {
+			t.params.project(v.Row(i))
+		}
+	}
+	if err := t.prepare(src); err != nil {
 		return err
 	}
 	t.steps.v, t.last, t.finished = v, s.Last, s.Finished

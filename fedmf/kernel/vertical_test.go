@@ -100,7 +100,7 @@ func TestVerticalNoise(t *testing.T) {
 		p, both, item := noisy(c.unit, c.clipping)
 		p.ItemSteps = 3
 		party := newVertical(t, &p, model.Indices(p.Items), make([]model.Ratings, p.Users))
-		u, v := p.StartUsers(p.Users), p.StartItems()
+		u, v := broadcast(p.StartUsers(p.Users)), p.StartItems()
 		pl := planOf(&p, 1, u, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2 + 3, Spread: c.unit == dp.User})
 		z := own(t, pl, 5)
 		sent := contribute(t, party, pl, simulated.New(1, "party"))

@@ -24,7 +24,7 @@ type instance struct {
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	t := &strategy{params: x.params, counts: make([]float64, x.params.items)}
-	t.Server = &modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session, Name: name, Domain: "fedsim/fedssp/ease/v1\n", Shared: t}
+	t.Server = &modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session, Name: name, Domain: "fedsim/fedssp/ease/v2\n", Shared: t}
 	return t, nil
 }
 
@@ -141,6 +141,14 @@ func (t *strategy) Encode() []byte {
 		b = append(b, t.vectors.Encode()...)
 	}
 	return b
+}
+
+// Round rounds counts and vectors.
+func (t *strategy) Round() {
+	model.Round(t.counts)
+	if t.vectors != nil {
+		model.Round(t.vectors.Data())
+	}
 }
 
 // Decode reads what Encode wrote.

@@ -3,7 +3,6 @@ package kernel
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -87,23 +86,13 @@ func MostRated(counts []float64, n int) []int32 {
 	return order
 }
 
-// choiceBytes is the size of an item in a broadcast choice: 32 bits, little-endian. In single
-// precision a choice has a bit for each item of the catalogue, the first item in the lowest bit of
-// a byte.
-const choiceBytes = 4
-
+// append appends a bit for each item of the catalogue, the first item in the lowest bit of a byte.
 func (c *Choice) append(b []byte) []byte {
-	if c.Inner.Single {
-		bits := make([]byte, (len(c.Place)+7)/8)
-		for _, j := range c.Items {
-			bits[j/8] |= 1 << (j % 8)
-		}
-		return append(b, bits...)
-	}
+	bits := make([]byte, (len(c.Place)+7)/8)
 	for _, j := range c.Items {
-		b = binary.LittleEndian.AppendUint32(b, uint32(j))
+		bits[j/8] |= 1 << (j % 8)
 	}
-	return b
+	return append(b, bits...)
 }
 
 // chosenBy decodes a choice.
@@ -124,35 +113,36 @@ func (p *Params) chosenBy(b []byte) (*Choice, error) {
 
 // choice returns the items of a broadcast choice, unchecked.
 func (p *Params) choice(b []byte) []int32 {
-	if p.Single {
-		items := make([]int32, 0, p.TopItems)
-		for i, x := range b {
-			for ; x != 0; x &= x - 1 {
-				items = append(items, int32(8*i+bits.TrailingZeros8(x)))
-			}
+	items := make([]int32, 0, p.TopItems)
+	for i, x := range b {
+		for ; x != 0; x &= x - 1 {
+			items = append(items, int32(8*i+bits.TrailingZeros8(x)))
 		}
-		return items
-	}
-	items := make([]int32, len(b)/choiceBytes)
-	for i := range items {
-		items[i] = int32(binary.LittleEndian.Uint32(b[choiceBytes*i:]))
 	}
 	return items
 }
 
-// modelDomain begins an encoded model and ends in the version of the form. Models in single
-// precision have another domain, see singleDomain.
+// modelDomain begins an encoded model and ends in the version of the form. If m of M items are
+// trained on, the form is
 //
-//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
+//	model = domain ‖ flags (2) ‖ mean (8)                   until the items are chosen, and then
+//	model = domain ‖ flags (2) ‖ mean (8) ‖ choice (a bit an item of the catalogue, if m < M) ‖ counts (m, if any) ‖ bias (m, if any) ‖
+//	        items (m·d, if any) ‖ gramian (d(d+1)/2, if any) ‖ bias of the others (M-m bytes, if any) ‖ the others ((M-m)·d, if any) ‖
 //	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
 //
-// Numbers are little-endian float64, so that a client reads the rows it needs in place. If m of M
-// items are trained on, the form is
+// Numbers are little-endian float32, so that a client reads the rows it needs in place. Mean and
+// Gramian are float64. The server rounds its own model before it broadcasts it ([Model.Round]), so
+// that both sides compute with the same numbers. Rounding moves a number by at most 2⁻²⁴ of it, and
+// costs no privacy, since the number was released before. Parameters that gradients are taken at
+// are rounded for clients alone.
 //
-//	model = domain ‖ flags (1) ‖ mean                       until the items are chosen, and then
-//	model = domain ‖ flags (1) ‖ mean ‖ choice (m·4 bytes) ‖ counts ‖ bias ‖ items ‖ gramian ‖
-//	        bias of the others (M-m, if any) ‖ the others ((M-m)·d, if any)
-const modelDomain = "fedsim/fedssp/model/v1\n"
+// The bias of an item that is not trained on is a signed byte, in steps of 1/127 of
+// [Params.ClipBias], the largest bias. On a scale of five it is exact within 0.007 stars. V is left
+// out if it is all zero, and from models of rounds that do not use it.
+const modelDomain = "fedsim/fedssp/model/v2\n"
+
+// modelHead is the length of domain and flags.
+const modelHead = len(modelDomain) + 2
 
 const (
 	hasCounts = 1 << iota
@@ -163,40 +153,15 @@ const (
 	hasRest
 	hasPopularity
 	hasSolver // the solver's own part: parameters that gradients are taken at, or posteriors of the variational solver
-	hasItems  // of the form in single precision, whose flags have two bytes
+	hasItems
 )
-
-// AppendFloats appends each number as a little-endian float64.
-func AppendFloats(b []byte, x ...float64) []byte {
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	return b
-}
-
-// FloatAt returns the i-th little-endian float64 of b.
-func FloatAt(b []byte, i int) float64 {
-	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
-}
-
-// Numbers decodes all numbers; nil for nil.
-func Numbers(b []byte) []float64 {
-	if b == nil {
-		return nil
-	}
-	x := make([]float64, len(b)/8)
-	for i := range x {
-		x[i] = FloatAt(b, i)
-	}
-	return x
-}
 
 // Finite decodes n numbers of a saved state. All are finite, and the first, a measure of noise, is not negative; it may be +Inf.
 func Finite(what string, b []byte, n int) ([]float64, error) {
 	if len(b) != 8*n {
 		return nil, fmt.Errorf("fedssp: %d bytes of %s; there must be %d", len(b), what, 8*n)
 	}
-	x := Numbers(b)
+	x := model.Floats(b)
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, -1) || i == 0 && v < 0 || i > 0 && math.IsInf(v, 1) {
 			return nil, fmt.Errorf("fedssp: %s hold %v at place %d; numbers are finite, and the first is not negative", what, v, i)
@@ -205,33 +170,8 @@ func Finite(what string, b []byte, n int) ([]float64, error) {
 	return x, nil
 }
 
-// singleDomain begins a model in single precision ([Params.Single]). The server rounds its own
-// model before it broadcasts it, so that both sides compute with the same numbers. The rounded
-// numbers were released before, so rounding costs no privacy. The model has half the bytes, and
-// fewer if only some items are trained on:
-//
-//	model = domain ‖ flags (2) ‖ mean (8) ‖ choice (a bit an item of the catalogue, if any) ‖ counts ‖ bias ‖ items (if any) ‖ gramian ‖
-//	        bias of the others (a byte each, if any) ‖ the others ‖ popularity
-//
-// Numbers are little-endian float32, except the mean and the Gramian, which are float64. The bias
-// of an item that is not trained on is a signed byte, in steps of 1/127 of [Params.ClipBias], the
-// largest bias. On a scale of five it is exact within 0.007 stars. V is left out if it is all zero,
-// and from models of rounds that do not use it.
-const singleDomain = "fedsim/fedssp/model/v2\n"
-
 // mostSteps is the number of steps in the largest bias of an item that is not trained on.
 const mostSteps = 127
-
-func appendSingles(b []byte, x []float64) []byte {
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
-	}
-	return b
-}
-
-func singleAt(b []byte, i int) float64 {
-	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-}
 
 // The rest of this file orders the items of a list. A model of ratings predicts what a user thinks of an item
 // that it has rated. A list should hold items that the user will take and like. The score of item j for

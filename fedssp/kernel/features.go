@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
 )
 
 // UserFeatures holds the public features that a client weighs for its own user. A weight says, for
@@ -63,7 +64,7 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 			floats.Scale(weight, value[from:])
 		}
 		for i, c := range column {
-			key = AppendFloats(append(key, byte(c)), value[i]) // a column is below MaxUserFeatures
+			key = model.AppendFloats(append(key, byte(c)), value[i]) // a column is below MaxUserFeatures
 		}
 		k, ok := known[string(key)]
 		if !ok {

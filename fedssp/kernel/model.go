@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -99,9 +100,8 @@ type Model struct {
 type scale struct {
 	min, max float64
 	Logistic bool
-	ranked   bool // predictions are scores: only their order counts
-	Single   bool // Params.Single
-	Step     float64
+	ranked   bool    // predictions are scores: only their order counts
+	Step     float64 // of the bias of an item that is not trained on
 }
 
 // Start is the model before the first round. Its mean is the middle of the scale. V is the
@@ -129,16 +129,14 @@ func (p *Params) Start() (*Model, error) {
 		}
 		p.Solver.Start(p, m.Items, draw)
 	}
-	if p.Single {
-		m.Round()
-	}
+	m.Round()
 	m.Complete(p)
 	return m, nil
 }
 
 // Scale returns what relates predictions to the rating scale.
 func (p *Params) Scale() scale {
-	return scale{min: p.Min, max: p.Max, Logistic: p.Logits, ranked: p.Feedback == Implicit, Single: p.Single, Step: p.ClipBias / mostSteps}
+	return scale{min: p.Min, max: p.Max, Logistic: p.Logits, ranked: p.Feedback == Implicit, Step: p.ClipBias / mostSteps}
 }
 
 // Unchosen is the model before the items to train on are chosen.
@@ -151,14 +149,14 @@ func (p *Params) Unchosen() *Model {
 }
 
 // Training is the model that clients train with in a phase. It leaves out predictions for other
-// items. In single precision it has no V before a phase that fits users to V.
+// items, and V before a phase that fits users to V.
 func (m *Model) Training(phase string) *Model {
 	out := *m
 	out.Rest = nil
 	if m.Chosen == nil || !m.Chosen.Late { // such a model fits users to all of their ratings
 		out.RestBias = nil
 	}
-	if m.Scale.Single && phase != Statistics {
+	if phase != Statistics {
 		out.Items = nil
 	}
 	return &out
@@ -300,12 +298,15 @@ func (s scale) Steps(x float64) int8 {
 	return int8(min(max(n, -mostSteps-1), mostSteps))
 }
 
-// Round rounds the numbers of the model as its form in single precision holds them.
+// Round rounds the numbers of the model as [Model.Encode] does.
 func (m *Model) Round() {
-	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.Rest, m.Popularity} {
-		for i, x := range part {
-			part[i] = float64(float32(dense.Clamp(x, math.MaxFloat32)))
-		}
+	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.Rest, m.Popularity, m.Covariance} {
+		model.Round(part)
+	}
+	if m.Variances != nil {
+		list := m.Variances.List()
+		model.Round(list)
+		m.Variances = VariancesOf(list)
 	}
 	for i, x := range m.RestBias {
 		m.RestBias[i] = float64(m.Scale.Steps(x)) * m.Scale.Step

@@ -31,11 +31,8 @@ type Params struct {
 	Items, Rank int     // m and d
 	Min, Max    float64 // the rating scale
 	Feedback    Feedback
-	// Single broadcasts models in single precision, with one byte for each bias of an item that is
-	// not trained on: see broadcast.go.
-	Single   bool
-	Features *dataset.ItemFeatures // public; nil: items are known by their ids only
-	Seed     uint64                // public; draws the start of V and the encoder's batches
+	Features    *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Seed        uint64                // public; draws the start of V and the encoder's batches
 	// OrderWeight is the weight of a prediction in the order of lists, by log c_j and taste. The final
 	// model then has c_j (choice.go). 0: predictions alone order lists.
 	OrderWeight float64
@@ -287,7 +284,7 @@ type Traits struct {
 	Table                bool // the encoder is a table of items, and has no settings
 	Learns               bool // priors are always learned from the statistics
 	PredictsFromFeatures bool // features predict items that are not trained on
-	Exact                bool // the solver needs all items, and broadcasts in double precision
+	Exact                bool // the solver needs all items
 	FirstOrder           bool // users send gradients, and no second-order statistics
 	ByUser               bool // a user's gradient is clipped as a whole
 	ByItem               bool // each item is solved for by itself, also in rankings

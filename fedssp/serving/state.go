@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -175,7 +176,7 @@ func measured(x []float64, noise float64) []byte {
 	if len(x) == 0 {
 		return nil
 	}
-	return kernel.AppendFloats(kernel.AppendFloats(nil, noise), x...)
+	return model.AppendFloats(model.AppendFloats(nil, noise), x...)
 }
 
 // unmeasured reads n numbers that measured wrote.

@@ -20,10 +20,8 @@ import (
 
 // settle rounds the model as clients receive it, and computes anew everything that follows from it.
 func (s *Strategy) settle() {
-	if m := s.model; m.Scale.Single {
-		m.Round()
-		m.Complete(&s.Params.Params)
-	}
+	s.model.Round()
+	s.model.Complete(&s.Params.Params)
 }
 
 // New returns a strategy with the model at its start. Its settings and steps must be valid.
@@ -309,7 +307,6 @@ func (s *Strategy) follow(run protocol.Runner) {
 	if s.Chosen != nil && s.Chosen.Rest != nil {
 		s.model.Rest = s.Encoder.EmbedOthers(s.Chosen.Rest)
 	}
-	s.model.Complete(&s.Params.Params)
 	s.Encoded = false
 }
 

@@ -159,12 +159,10 @@ func (s Settings) Chooses() bool {
 	return s.Items() && !s.Descends() && Keys.TopItems.Value(s.Config) > 0
 }
 
-// These words name how items are chosen, and the precision of models.
+// These words name how items are chosen.
 const (
 	ByCounts  = "counts"
 	ByWeights = "weights"
-	Double    = "double"
-	Single    = "single"
 )
 
 // wideFrom is the number of items above which a catalogue is wide. Then bytes, not time, limit a
@@ -172,10 +170,6 @@ const (
 const wideFrom = 20_000
 
 func (s Settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
-
-// Broadcasts reports whether models may have single precision. Models that gradients are taken at
-// may not, nor may posteriors.
-func (s Settings) Broadcasts() bool { return !s.Descends() && !s.Variational() }
 
 // problemOfWeights says why weights cannot choose the items; "" if they can.
 func (s Settings) problemOfWeights() string {

@@ -16,7 +16,7 @@ import (
 var Keys struct {
 	Learn, Gramian, Budgeting, Normalise, BiasFirst, Priors                                                    config.TextKey
 	Exponent, Headroom, CountMargin, PerUser, CountCap, MeanCap, TopItems                                      config.NumberKey
-	ChooseBy, Broadcast                                                                                        config.TextKey
+	ChooseBy                                                                                                   config.TextKey
 	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                     config.NumberKey
 	UserRidge, UserBiasRidge, UserFeatureWeight, PopularityWeight, ItemRidge, ItemPrior, BiasRidge, Unobserved config.NumberKey
 	OrderWeight, StartDecay, Resample, SamplingRate, StartSpread                                               config.NumberKey

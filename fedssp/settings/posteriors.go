@@ -187,14 +187,6 @@ func declareChoice() {
 		}
 		return ""
 	}
-	Keys.Broadcast = Word("statistics.broadcast", []string{Double, Single}, Settings.Broadcasts, "single of a wide catalogue (more than 20000 items), else double",
-		"Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
-		wordByFacts(func(s Settings, f *config.Facts) string {
-			if s.wide(f) {
-				return Single
-			}
-			return Double
-		}))
 	Keys.StartDecay = config.DeclareNumber(config.Key{
 		Name: "statistics.start-decay", Kind: config.Real, Default: "0.8", Range: config.Between(0, 1), When: func(c config.Config) bool { return Of(c).form().Starts && !algorithm.StartFrom.Is(c, "") },
 		Help: "Weight of the sums of the session that this one starts from, relative to sums of this session with the same noise. It falls by this factor with each session of age. 1: old sums count in full.",

@@ -158,7 +158,6 @@ func (c *Collective) solveFor(s *serving.Strategy, y *serving.Equations, run pro
 	if s.Chosen != nil {
 		s.Current().Rest = c.others(y, v, s.Chosen.Rest, run)
 	}
-	s.Current().Complete(&s.Params.Params)
 }
 
 // Alternate solves, in turn, for the features against V and for V against both.

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -212,7 +213,6 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 	if s.Chosen != nil && s.Chosen.Rest != nil {
 		s.Current().Rest = predictOthers(s.DesignOfOthers(), effects, dense.General(e.Vectors, d, d))
 	}
-	s.Current().Complete(p)
 	return nil
 }
 
@@ -236,7 +236,7 @@ func (k *Kept) Save() []byte {
 	if k.Weight == 0 {
 		return nil
 	}
-	return kernel.AppendFloats(nil, slices.Concat([]float64{k.Weight, k.variance}, k.moments, k.gramian)...)
+	return model.AppendFloats(nil, slices.Concat([]float64{k.Weight, k.variance}, k.moments, k.gramian)...)
 }
 
 // Restore reads what Save returned.

@@ -170,7 +170,6 @@ func (x als) Keys() []*config.Key {
 func (als) Begin(*kernel.Params) serving.Solving {
 	return resuming(func(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
 		y.SolveItems(s.Current().Items, run)
-		s.Current().Complete(&s.Params.Params)
 	})
 }
 

@@ -94,8 +94,8 @@ func (t *User) Snapshot() ([]byte, error) {
 	}
 	b := make([]byte, 0, 8*keeps+4*len(t.chosen))
 	if keeps > 0 {
-		b = kernel.AppendFloats(kernel.AppendFloats(b, t.u...), make([]float64, t.Params.Width()-len(t.u))...)
-		b = kernel.AppendFloats(b, t.bias)
+		b = model.AppendFloats(model.AppendFloats(b, t.u...), make([]float64, t.Params.Width()-len(t.u))...)
+		b = model.AppendFloats(b, t.bias)
 	}
 	for _, k := range t.chosen {
 		b = binary.LittleEndian.AppendUint32(b, uint32(k))
@@ -112,7 +112,7 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	if len(snapshot) < size {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes; a user's parameters have %d", len(snapshot), size)
 	}
-	steps := kernel.Numbers(snapshot[:size])
+	steps := model.Floats(snapshot[:size])
 	for _, x := range steps {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("fedssp: a snapshot holds the number %v; numbers are finite", x)

@@ -24,14 +24,19 @@ type Server struct {
 	round uint64
 }
 
-// Shared is a model that all parties know. Encode returns it as it is broadcast, and Decode reads that.
+// Shared is a model that all parties know. Encode returns it as it is broadcast, and Decode reads that. Round rounds
+// the model as Encode does, so that the server goes on from the numbers that clients have.
 type Shared interface {
 	Encode() []byte
 	Decode(b []byte) error
+	Round()
 }
 
 // Matrix is a shared model of one matrix, whose shape stays.
 type Matrix struct{ *model.Matrix }
+
+// Round rounds every coordinate.
+func (m *Matrix) Round() { model.Round(m.Data()) }
 
 // Decode refuses a matrix of another shape, and numbers that are not finite.
 func (m *Matrix) Decode(b []byte) error {
@@ -56,6 +61,7 @@ func (s *Server) Next() (*protocol.Plan, bool, error) {
 		return nil, true, nil
 	}
 	s.round++
+	s.Shared.Round()
 	return &protocol.Plan{
 		Session: s.Session, Round: s.round, Phase: step.Phase, Cohort: s.Cohort,
 		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: s.Shared.Encode(),

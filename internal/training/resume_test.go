@@ -48,7 +48,7 @@ var resumed = []string{
 	"algorithm=dp-cmf epsilon=200 accountant=rdp data=synthetic:small statistics.top-items=0.3",
 	"algorithm=ssp-c epsilon=200 accountant=rdp",
 	"algorithm=ssp-c epsilon=200 accountant=rdp secagg=real",
-	"algorithm=ssp-c epsilon=200 accountant=rdp statistics.top-items=0.3 statistics.choose-by=weights statistics.broadcast=single",
+	"algorithm=ssp-c epsilon=200 accountant=rdp statistics.top-items=0.3 statistics.choose-by=weights",
 	"algorithm=ssp-c epsilon=200 accountant=rdp statistics.bias-rounds=3 statistics.prior-strength=50",
 	"algorithm=ssp-i epsilon=200 accountant=rdp rounds=2 statistics.resample=3",
 	"algorithm=ssp-i epsilon=5 rounds=2 statistics.resample=2 statistics.sampling-rate=0.5",

@@ -356,7 +356,7 @@ func (l *federated) state() []byte {
 }
 
 func (l *federated) restore(state []byte) error {
-	cut := min(len(state), 2*model.EncodedSize(l.first.Dims()))
+	cut := min(len(state), 2*8*len(l.first.Data()))
 	if err := decode(state[:cut], l.first, l.second); err != nil {
 		return err
 	}

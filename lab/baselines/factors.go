@@ -85,18 +85,16 @@ func (f *factors) state() []byte { return encoded(f.users, f.items) }
 func (f *factors) restore(state []byte) error { return decode(state, f.users, f.items) }
 
 // encoded returns the rows of users, then the rows of items.
-func encoded(users, items *model.Matrix) []byte { return slices.Concat(users.Encode(), items.Encode()) }
+func encoded(users, items *model.Matrix) []byte {
+	return model.AppendFloats(model.AppendFloats(nil, users.Data()...), items.Data()...)
+}
 
 // decode reads the output of encoded into matrices of the same sizes.
 func decode(state []byte, users, items *model.Matrix) error {
-	cut := min(len(state), model.EncodedSize(users.Dims()))
-	u, err := model.NewBroadcast(state[:cut], users.Rows(), users.Cols())
-	v, err2 := model.NewBroadcast(state[cut:], items.Rows(), items.Cols())
-	if err = errors.Join(err, err2); err != nil {
+	cut := min(len(state), 8*len(users.Data()))
+	if err := errors.Join(model.ReadFloats(users.Data(), state[:cut]), model.ReadFloats(items.Data(), state[cut:])); err != nil {
 		return fmt.Errorf("baselines: a state of other users or items: %w", err)
 	}
-	u.Into(users)
-	v.Into(items)
 	return nil
 }
 

@@ -275,8 +275,7 @@ func loadMLP(c config.Config, set *dataset.Set, files algorithm.Files) (*algorit
 func (r *mlpRun) save() []byte {
 	b := binary.BigEndian.AppendUint64([]byte(mlpStateDomain), uint64(r.done))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.age))
-	v := slices.Concat(r.m.theta, r.average, r.first, r.second)
-	return append(b, model.Wrap(len(v), 1, v).Encode()...)
+	return model.AppendFloats(b, slices.Concat(r.m.theta, r.average, r.first, r.second)...)
 }
 
 const mlpStateDomain = "fedsim/fedcond/mlp/v1\n"
@@ -284,22 +283,19 @@ const mlpStateDomain = "fedsim/fedcond/mlp/v1\n"
 // restore continues from a state of save.
 func (r *mlpRun) restore(state []byte, done int) error {
 	n, head := r.m.len(), len(mlpStateDomain)+16
-	if len(state) != head+model.EncodedSize(4*n, 1) || string(state[:len(mlpStateDomain)]) != mlpStateDomain {
-		return fmt.Errorf("cond: a state of %d bytes; %d and the beginning %q are right: it is of another model", len(state), head+model.EncodedSize(4*n, 1), mlpStateDomain)
+	if len(state) != head+8*4*n || string(state[:len(mlpStateDomain)]) != mlpStateDomain {
+		return fmt.Errorf("cond: a state of %d bytes; %d and the beginning %q are right: it is of another model", len(state), head+8*4*n, mlpStateDomain)
 	}
 	if at := binary.BigEndian.Uint64(state[len(mlpStateDomain):]); at != uint64(done) {
 		return fmt.Errorf("cond: the state is of step %d; the run's is %d", at, done)
-	}
-	b, err := model.NewBroadcast(state[head:], 4*n, 1)
-	if err != nil {
-		return err
 	}
 	if r.o.Switch > 0 && done > r.o.Switch {
 		r.scale = nil
 	}
 	r.done, r.age = done, int(binary.BigEndian.Uint64(state[head-8:]))
+	numbers := model.Floats(state[head:])
 	for k, to := range [][]float64{r.m.theta, r.average, r.first, r.second} {
-		copy(to, b.Matrix().Data()[k*n:(k+1)*n])
+		copy(to, numbers[k*n:(k+1)*n])
 	}
 	return nil
 }

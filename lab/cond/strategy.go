@@ -175,7 +175,7 @@ func (s *strategy) Model() []byte {
 //	state = domain ‖ session (16 bytes) ‖ round (8) ‖ 0, 1 or 2: no transform, plain, conditioned ‖
 //	        averaged ‖ average ‖ θ ‖ (sums of the moments, once they are there)
 //
-// Integers are big endian, numbers as in the model.
+// Integers are big endian, numbers little-endian float64.
 const stateDomain = "fedsim/fedcond/state/v1\n"
 
 func (s *strategy) Save() ([]byte, error) {
@@ -191,7 +191,7 @@ func (s *strategy) Save() ([]byte, error) {
 	}
 	b = append(b, how)
 	v := append(append(append([]float64{s.averaged}, s.average...), s.theta...), s.sums...)
-	return append(b, model.Wrap(len(v), 1, v).Encode()...), nil
+	return model.AppendFloats(b, v...), nil
 }
 
 // Restore takes up a saved state. A state with a wrong form is an error, and the strategy is then as it was.
@@ -212,13 +212,7 @@ func (s *strategy) Restore(state []byte) error {
 	if round > uint64(s.Schedule.Rounds()) || how > 2 || how > 0 && len(state) == head+without {
 		return fmt.Errorf("cond: the state is of round %d and form %d; the last round is %d", round, how, s.Schedule.Rounds())
 	}
-	body := state[head:]
-	v := make([]float64, len(body)/8)
-	b, err := model.NewBroadcast(body, len(v), 1)
-	if err != nil {
-		return err
-	}
-	v = b.Matrix().Data()
+	v := model.Floats(state[head:])
 	for _, x := range v {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return errors.New("cond: the state holds what is no number")
@@ -226,12 +220,12 @@ func (s *strategy) Restore(state []byte) error {
 	}
 	next := newStrategy(s.strategyParams)
 	if len(state) == head+with {
-		if err = next.know(v[1+2*n:]); err != nil {
+		if err := next.know(v[1+2*n:]); err != nil {
 			return err
 		}
 	}
 	if how > 0 {
-		if err = next.turn(how == 2); err != nil {
+		if err := next.turn(how == 2); err != nil {
 			return err
 		}
 	}

@@ -75,7 +75,7 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 	p := CentralParams{
 		Params: x.params, Epochs: x.Epochs(), LearningRate: fedmf.LearningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
-			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.Users.Encode(), f.Items.Encode()) }})
+			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return model.AppendFloats(model.AppendFloats(nil, f.Users.Data()...), f.Items.Data()...) }})
 		},
 	}
 	if from.Done > 0 {
@@ -91,16 +91,14 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 	return model.OfFactors(f), nil
 }
 
-// restore reads the embeddings of users, then the embeddings of items, as [model.Matrix.Encode] writes them.
+// restore reads the embeddings of users, then the embeddings of items, with every bit.
 func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
-	users, items := x.setup.Ratings.Users, x.setup.Ratings.Items
-	cut := min(len(state), model.EncodedSize(users, x.params.Rank))
-	u, err := model.NewBroadcast(state[:cut], users, x.params.Rank)
-	v, err2 := model.NewBroadcast(state[cut:], items, x.params.Rank)
-	if err = errors.Join(err, err2); err != nil {
+	f := &model.Factors{Users: model.NewMatrix(x.setup.Ratings.Users, x.params.Rank), Items: model.NewMatrix(x.setup.Ratings.Items, x.params.Rank)}
+	cut := min(len(state), 8*len(f.Users.Data()))
+	if err := errors.Join(model.ReadFloats(f.Users.Data(), state[:cut]), model.ReadFloats(f.Items.Data(), state[cut:])); err != nil {
 		return nil, fmt.Errorf("fmf: a state of other users or items: %w", err)
 	}
-	return &model.Factors{Users: u.Matrix(), Items: v.Matrix()}, nil
+	return f, nil
 }
 
 func (x *centralInstance) Baselines() []algorithm.Baseline {

@@ -183,11 +183,9 @@ func (x *responseInstance) Epochs() int { return x.params.Rounds }
 func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	r := NewResponse(x.params)
 	if from.Done > 0 {
-		b, err := model.NewBroadcast(from.State, x.params.Items, x.params.Rank)
-		if err != nil {
+		if err := model.ReadFloats(r.Items().Data(), from.State); err != nil {
 			return nil, fmt.Errorf("fmf: a state of other items: %w", err)
 		}
-		copy(r.Items().Data(), b.Matrix().Data())
 	}
 	rows := x.setup.Rows()
 	if err := kernel.CheckRatings(rows, x.params.Items, x.params.MaxRating); err != nil {
@@ -201,7 +199,7 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: r.Items().Encode}); err != nil {
+		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: func() []byte { return model.AppendFloats(nil, r.Items().Data()...) }}); err != nil {
 			return nil, err
 		}
 	}

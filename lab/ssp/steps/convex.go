@@ -119,7 +119,6 @@ func (convex) Begin(*kernel.Params) serving.Solving {
 			return s.FitEncoder(y, run)
 		}
 		y.SolveItems(s.Current().Items, run)
-		s.Current().Complete(p)
 		return nil
 	})
 }
