@@ -19,10 +19,36 @@ import (
 // concurrent use; the zero value is ready.
 type Samplers struct{ tables noise.Tables }
 
-// shares holds the seeds of a client's noise in a round. The noise is drawn again from them once,
-// thinned and forgotten.
+// shares holds the seeds of a client's noise in a round, except of its base. The noise is drawn
+// again from them once, thinned and forgotten.
 type shares struct {
 	noise, thinning entropy.Seed
+}
+
+// parts divides the variance a = V/w of a client's share into a base and a surplus. The base is
+// V/n, for n honest ones of all N clients: it stays for any number of survivors, so it is not drawn
+// again and not thinned. Sums of independent Poissons are Poissons: both parts together are the
+// Skellam of variance a.
+//
+// Of the surplus, whose variance is V(n-w)/(nw), a client that knows u honest survivors keeps
+// V/u - V/n = V(n-u)/(nu). That is the share keep/of of the surplus, exactly. With the base it
+// keeps V/u, and what it removes is Skellam of variance a - V/u and independent of that, as without
+// a base. Products of more than 2^16 clients are no ratio for a thinning; they have no base.
+func parts(c protocol.Cohort, v float64) (base, surplus float64) {
+	a, n := c.ShareVariance(v), uint64(c.Honest(c.Clients))
+	if n*n > noise.MaxRatio {
+		return 0, a
+	}
+	base = v / float64(n)
+	return base, a - base
+}
+
+func keeps(c protocol.Cohort, base float64, survivors int) (keep, of uint64) {
+	n, w, u := uint64(c.Honest(c.Clients)), uint64(c.Honest(c.Required())), uint64(c.Honest(survivors))
+	if base == 0 {
+		return w, u
+	}
+	return (n - u) * w, (n - w) * u
 }
 
 // draw returns inputs with the client's share of the noise, dense where a release is
@@ -36,6 +62,10 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 	if sh.thinning, err = entropy.NewSeed(src, "thinning-seed", p.Round); err != nil {
 		return nil, nil, err
 	}
+	bases, err := entropy.NewSeed(src, "base-seed", p.Round)
+	if err != nil {
+		return nil, nil, err
+	}
 	noised, out := false, slices.Clone(inputs)
 	for i, r := range p.Releases {
 		if r.Noise.Variance == 0 {
@@ -47,12 +77,13 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 			// Noise that could not be thinned later must not be added now.
 			return nil, nil, fmt.Errorf("release %q: a share of variance %g cannot be thinned; at most %g can", r.Name, variance, 2.*noise.MaxThinningMean)
 		}
-		sampler, err := s.tables.Skellam(variance)
-		if err != nil {
-			return nil, nil, fmt.Errorf("release %q: %w", r.Name, err)
+		out[i], err = dense(inputs[i], r.Len), nil
+		if r.Noise.Kind == protocol.Split {
+			var base float64
+			base, variance = parts(p.Cohort, r.Noise.Variance)
+			err = s.add(out[i].Value, base, bases, r)
 		}
-		out[i] = dense(inputs[i], r.Len)
-		if err := sampler.Add(out[i].Value, sh.bits(r)); err != nil {
+		if err = errors.Join(err, s.add(out[i].Value, variance, sh.noise, r)); err != nil {
 			return nil, nil, fmt.Errorf("release %q: %w", r.Name, err)
 		}
 	}
@@ -60,6 +91,27 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 		return inputs, nil, nil
 	}
 	return out, sh, nil
+}
+
+// add adds noise of a variance, which may be 0, to dst.
+func (s *Samplers) add(dst []int64, variance float64, from entropy.Seed, r protocol.Release) error {
+	if variance == 0 {
+		return nil
+	}
+	sampler, err := s.tables.Skellam(variance)
+	if err != nil {
+		return err
+	}
+	return sampler.Add(dst, noise.NewBits(from.Stream(r.Name)))
+}
+
+// takeBack sets dst to minus the noise of a variance that was added.
+func (s *Samplers) takeBack(dst []int64, variance float64, from entropy.Seed, r protocol.Release) error {
+	err := s.add(dst, variance, from, r)
+	for j := range dst {
+		dst[j] = -dst[j]
+	}
+	return err
 }
 
 // remove returns the change of the client's noise when survivors sent a masked input: minus the
@@ -85,42 +137,30 @@ func (s *Samplers) remove(p *protocol.Plan, sh *shares, survivors int) ([]protoc
 	return out, nil
 }
 
-// split draws the share again and thins it: of each Poisson variate a part
-// b/a = w/u stays.
+// split draws the surplus of the share again and thins it. If no client is lost, all of it goes.
 func (s *Samplers) split(dst []int64, c protocol.Cohort, r protocol.Release, sh *shares, survivors int) error {
-	a := c.ShareVariance(r.Noise.Variance)
-	sampler, err := s.tables.Skellam(a)
+	base, surplus := parts(c, r.Noise.Variance)
+	keep, of := keeps(c, base, survivors)
+	if surplus == 0 || keep == 0 {
+		return s.takeBack(dst, surplus, sh.noise, r)
+	}
+	sampler, err := s.tables.Skellam(surplus)
 	if err != nil {
 		return err
 	}
-	thinning, err := s.tables.Thinning(a/2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors)))
+	thinning, err := s.tables.Thinning(surplus/2, keep, of)
 	if err != nil {
 		return err
 	}
-	return sampler.Removal(dst, sh.bits(r), noise.NewBits(sh.thinning.Stream(r.Name)), thinning)
+	return sampler.Removal(dst, noise.NewBits(sh.noise.Stream(r.Name)), noise.NewBits(sh.thinning.Stream(r.Name)), thinning)
 }
 
 // replace takes the share out again and adds a fresh one of variance V/u.
 func (s *Samplers) replace(dst []int64, c protocol.Cohort, r protocol.Release, sh *shares, survivors int) error {
-	old, err := s.tables.Skellam(c.ShareVariance(r.Noise.Variance))
-	if err != nil {
+	if err := s.takeBack(dst, c.ShareVariance(r.Noise.Variance), sh.noise, r); err != nil {
 		return err
 	}
-	if err = old.Add(dst, sh.bits(r)); err != nil {
-		return err
-	}
-	for j := range dst {
-		dst[j] = -dst[j]
-	}
-	fresh, err := s.tables.Skellam(r.Noise.Variance / float64(c.Honest(survivors)))
-	if err != nil {
-		return err
-	}
-	return fresh.Add(dst, noise.NewBits(sh.thinning.Stream(r.Name)))
-}
-
-func (sh *shares) bits(r protocol.Release) *noise.Bits {
-	return noise.NewBits(sh.noise.Stream(r.Name))
+	return s.add(dst, r.Noise.Variance/float64(c.Honest(survivors)), sh.thinning, r)
 }
 
 func dense(v protocol.Integers, n int) protocol.Integers {

@@ -182,7 +182,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 			place := admission.ClientPlace(id)
 			drawn("the ticket of the "+place.String(), simulated.New(seed, "ticket "+place.String()), "admission/ticket", 0)
 			for n := range uint64(10) {
-				for _, label := range []string{"secagg/channel", "secagg/secrets", "secagg/polynomials", "noise-seed", "thinning-seed"} {
+				for _, label := range []string{"secagg/channel", "secagg/secrets", "secagg/polynomials", "noise-seed", "thinning-seed", "base-seed"} {
 					drawn("what client "+place.String(), f.source(id), label, n)
 				}
 			}

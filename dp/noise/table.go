@@ -137,6 +137,12 @@ func (t *table) addGuide() {
 func (t *table) draw(b *Bits) uint64 {
 	u := b.Uint64()
 	k := int(t.guide[u>>(t.shift&63)])
+	// Two steps without a branch: whether a step is due is a coin that no processor predicts. The
+	// last entry is the largest word, and no step leads beyond it.
+	_, step := bits.Sub64(t.hi[k], u, 0)
+	k += int(step)
+	_, step = bits.Sub64(t.hi[k], u, 0)
+	k += int(step)
 	for u > t.hi[k] {
 		k++
 	}

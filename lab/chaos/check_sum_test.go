@@ -311,13 +311,32 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 	if err != nil {
 		return nil, err
 	}
+	based, err := entropy.NewSeed(src, "base-seed", p.Round)
+	if err != nil {
+		return nil, err
+	}
 	out := make([][]int64, len(p.Releases))
 	for i, r := range p.Releases {
 		out[i] = make([]int64, r.Len)
 		if !r.Noise.Distributed() || survivors > 0 && !r.Noise.Reduced() {
 			continue
 		}
-		share, err := n.tables.Skellam(r.Noise.Share(p.Cohort))
+		variance := r.Noise.Share(p.Cohort)
+		if r.Noise.Kind == protocol.Split { // V/N' stays if no client is lost, so it always stays
+			base := r.Noise.Variance / float64(p.Cohort.Honest(p.Cohort.Clients))
+			variance -= base
+			stays, err := n.tables.Skellam(base)
+			if err == nil && survivors == 0 {
+				err = stays.Add(out[i], noise.NewBits(based.Stream(r.Name)))
+			}
+			if err != nil {
+				return nil, err
+			}
+			if variance == 0 {
+				continue
+			}
+		}
+		share, err := n.tables.Skellam(variance)
 		if err != nil {
 			return nil, err
 		}
@@ -338,9 +357,18 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 	return out, nil
 }
 
-// thin takes a part of the share away.
+// thin takes a part of the share away: (1/w - 1/u)/(1/w - 1/n) of the w honest ones that must, the u
+// that do and the n that may survive.
 func (n *redrawer) thin(dst []int64, share *noise.Skellam, c protocol.Cohort, survivors int, bits, changes *noise.Bits) error {
-	t, err := n.tables.Thinning(share.Variance()/2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors)))
+	all, least, left := c.Honest(c.Clients), c.Honest(c.Required()), c.Honest(survivors)
+	if left == all {
+		err := share.Add(dst, bits)
+		for j := range dst {
+			dst[j] = -dst[j]
+		}
+		return err
+	}
+	t, err := n.tables.Thinning(share.Variance()/2, uint64((all-left)*least), uint64((all-least)*left))
 	if err != nil {
 		return err
 	}
