@@ -9,7 +9,7 @@ import (
 // A server broadcasts numbers as float32, in half the bytes of float64, and rounds its own model in
 // the same way before. So clients and the server compute with the same numbers, and a simulation
 // with the numbers of a deployment. Rounding moves a number by at most 2⁻²⁴ of it, which is far
-// below the noise of any release. States that nobody else reads keep every bit of a float64.
+// below the noise of any release. A state of one party keeps every bit of its float64.
 
 // single rounds x to the nearest float32. A number beyond the largest float32 becomes the largest.
 func single(x float64) float32 {

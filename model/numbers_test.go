@@ -10,7 +10,7 @@ import (
 )
 
 // Rounding moves a number by at most a part in 2²⁴, as a float32 has 24 binary digits. A number beyond
-// the largest float32 becomes that one, and NaN stays. What was rounded is broadcast as it is.
+// the largest float32 becomes that one, and NaN stays. A rounded number is broadcast as it is.
 func TestRound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := []float64{math.NaN(), 1e300, math.Inf(-1), 0, 16777217} // 2²⁴ + 1 lies between two float32

@@ -62,7 +62,7 @@ func Encode(s *algorithm.Start) ([]byte, error) {
 			return nil, fmt.Errorf("lineage: %s has %d rows and %d ids", x.Name, rows, len(x.IDs))
 		}
 		h.Matrices = append(h.Matrices, matrix{x.Name, cols, x.IDs})
-		numbers = append(numbers, x.Matrix.Encode()...)
+		numbers = model.AppendFloats(numbers, x.Matrix.Data()...)
 	}
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -108,17 +108,14 @@ func Decode(b []byte) (*algorithm.Start, error) {
 		if m.Cols < 0 || rows > 0 && m.Cols > len(rest)/8/rows {
 			return nil, fmt.Errorf("it ends within %s, of %d rows and %d columns", m.Name, rows, m.Cols)
 		}
-		size := model.EncodedSize(rows, m.Cols)
-		x, err := model.NewBroadcast(rest[:size], rows, m.Cols)
-		if err != nil {
-			return nil, err
-		}
-		for i, v := range x.Matrix().Data() {
+		size := 8 * rows * m.Cols
+		x := model.Wrap(rows, m.Cols, model.Floats(rest[:size]))
+		for i, v := range x.Data() {
 			if math.IsNaN(v) || math.IsInf(v, -1) {
 				return nil, fmt.Errorf("%s holds %v at place %d", m.Name, v, i)
 			}
 		}
-		s.Released = append(s.Released, model.NewEmbeddings(m.Name, x.Matrix(), m.IDs))
+		s.Released = append(s.Released, model.NewEmbeddings(m.Name, x, m.IDs))
 		rest = rest[size:]
 	}
 	if len(rest) > 0 {

@@ -25,7 +25,7 @@ type Server struct {
 }
 
 // Shared is a model that all parties know. Encode returns it as it is broadcast, and Decode reads that. Round rounds
-// the model as Encode does, so that the server goes on from the numbers that clients have.
+// the model as Encode does, so that the server computes with the numbers that clients have.
 type Shared interface {
 	Encode() []byte
 	Decode(b []byte) error
