@@ -88,14 +88,23 @@ func (s *sharing) experiment(text []byte) (*experiment.Experiment, error) {
 	return e, err
 }
 
-// 500 clients at 4 relays over loopback, each with a vector of half a megabyte, train the
-// simulator's model, to the bit, unless one client is lost on the way: FEDSIM_TEST_LONG=load, 3 GB.
-// On two cores with other work on them no client is lost; of 1,000 and 2,000 some lose their
-// connections when the round begins.
+// 100 to 2,000 clients at 4 relays over loopback, each with a vector of half a megabyte, train the
+// simulator's model, to the bit: FEDSIM_TEST_LONG=load, 3 GB for 500 and 12 GB for 2,000. Times of
+// registering and of the round, and the memory, are logged.
+//
+// All clients compute at once here. On two cores 1,000 of them leave a connection waiting for
+// seconds each time that it has to run. A connection that is not served within [peer.Patience] is
+// lost, so above 500 clients a busy machine may lose some. Machines of their own do not have that.
+// The test then says how many were lost, and the model cannot be the simulator's.
 func TestFourRelays(t *testing.T) {
-	effort.LoadOnly(t, "500 clients take a minute and 3 GB")
+	effort.LoadOnly(t, "2,000 clients take many minutes and 12 GB")
+	for _, clients := range []int{100, 500, 1000, 2000} {
+		t.Run(fmt.Sprint(clients), func(t *testing.T) { fourRelays(t, clients) })
+	}
+}
+
+func fourRelays(t *testing.T, clients int) {
 	const items, relays = 4000, 4
-	const clients = 500
 	dir := t.TempDir()
 	line := func(u int) string {
 		var b strings.Builder
@@ -168,7 +177,10 @@ func TestFourRelays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(out.Model, want.Model) {
+	switch same := bytes.Equal(out.Model, want.Model); {
+	case lost > 0 && clients > 500:
+		t.Logf("%d clients: %d were lost", clients, lost)
+	case !same:
 		t.Errorf("the model is not the simulator's; %d clients were lost", lost)
 	}
 }
