@@ -171,28 +171,74 @@ func (s shape) makeCatalog() *catalog {
 
 	weights := s.popularityWeights(r)
 	spread := logSpread(weights)
+	years, genreYears, knownTaste := s.turns()
 	c := &catalog{choice: newAlias(weights), bias: make([]float64, s.items), taste: make([]float64, 0, s.items*tasteRank)}
 	for i := range s.items {
 		of := drawGenres(r, pickGenre)
 		year := s.drawYear(r)
 		c.addFeatures(i, of, year)
-		own := math.Sqrt(1 - s.featured)
+		own := math.Sqrt(1 - s.featured - s.dated - s.known)
 		shared := math.Sqrt(s.featured / float64(len(of)))
 		quality := 0.0
 		for _, g := range of {
 			quality += (genres[g].mean - meanRating) / float64(len(of))
 		}
-		age := math.Min(float64(s.lastYear-year), 50)
-		c.bias[i] = quality + float64(agePremium*age) + float64(s.liked*spread(weights[i])) + float64(s.itemBias*r.normal())
+		premium := float64(agePremium * math.Min(float64(s.lastYear-year), 50))
+		if s.dated > 0 {
+			quality, premium = 2*quality, yearEffect(float64(year))
+		}
+		c.bias[i] = quality + premium + float64(s.liked*spread(weights[i])) + float64(s.itemBias*r.normal())
 		for k := range tasteRank {
 			q := float64(own * r.normal())
 			for _, g := range of {
-				q += float64(shared * genreTaste[g][k])
+				x := genreTaste[g][k]
+				if s.dated > 0 {
+					x = float64(math.Sqrt(1-s.turning)*x) + float64(math.Sqrt(s.turning)*genreYears[g][year-s.firstYear][k])
+				}
+				q += float64(shared * x)
+			}
+			if s.dated > 0 {
+				q += float64(math.Sqrt(s.dated)*years[year-s.firstYear][k]) + float64(math.Sqrt(s.known)*spread(weights[i])*knownTaste[k])
 			}
 			c.taste = append(c.taste, float64(q*scales[k]))
 		}
 	}
 	return c
+}
+
+// turns draws the taste vectors of years of release, of genres in each year, and of popularity; nothing for a shape without.
+func (s shape) turns() (years [][]float64, genreYears [][][]float64, known []float64) {
+	if s.dated == 0 {
+		return nil, nil, nil
+	}
+	// walk draws a vector for each year (a stationary autoregression). Two that are yearsAlike apart have the correlation 1/e.
+	walk := func(n uint64) [][]float64 {
+		const yearsAlike = 20
+		r, like := newRandom(generatorSeed+n, streamItems), exp(-1./yearsAlike)
+		all := [][]float64{r.normals(tasteRank)}
+		for range s.lastYear - s.firstYear {
+			next := r.normals(tasteRank)
+			for k, x := range all[len(all)-1] {
+				next[k] = float64(like*x) + float64(math.Sqrt(1-float64(like*like))*next[k])
+			}
+			all = append(all, next)
+		}
+		return all
+	}
+	for g := range genres {
+		genreYears = append(genreYears, walk(uint64(10+g)))
+	}
+	return walk(2), genreYears, newRandom(generatorSeed+3, streamItems).normals(tasteRank)
+}
+
+// yearEffect is how much better a film of a year is rated, in MovieLens latest-small.
+func yearEffect(year float64) float64 {
+	years, effects := []float64{1900, 1972, 1990, 1998, 2005, 2018}, []float64{0.36, 0.36, -0.13, -0.15, 0, 0.11}
+	k := 1
+	for year > years[k] {
+		k++
+	}
+	return effects[k-1] + float64((effects[k]-effects[k-1])*(year-years[k-1])/(years[k]-years[k-1]))
 }
 
 // tasteScales returns the scale of each taste dimension; their squares sum to 1.
@@ -256,9 +302,13 @@ func drawGenres(r *random, pick alias) []int32 {
 	return of
 }
 
-// drawYear draws a year of release: most films are recent, with an exponential tail of 14 years.
+// drawYear draws a year of release: most films are recent, with an exponential tail of 14 years. In latest-small most are of two
+// decades ago, with two tails of 11.
 func (s shape) drawYear(r *random) int {
 	age := int(-14 * log(1-r.uniform()))
+	if s.dated > 0 {
+		age = int(-11*log(1-r.uniform())) + int(-11*log(1-r.uniform()))
+	}
 	return max(s.lastYear-age, s.firstYear)
 }
 
