@@ -36,6 +36,9 @@ type Category struct {
 	Weight []float64 `json:"weight"` // of each, finite and positive; 1 where nothing else was said
 }
 
+// GenreEra is the category of genres in times: each value is a genre and a time of release.
+const GenreEra = "genre-era"
+
 // Features returns the indices into Values of item j's features, and the weight of
 // each. Both are empty for an item without any; do not write to them.
 func (c *Category) Features(j int) (values []int32, weights []float64) {

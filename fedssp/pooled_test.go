@@ -27,7 +27,7 @@ func TestDesign(t *testing.T) {
 		{Name: "one", Values: []string{"a", "b"}, Start: []int32{0, 1, 2, 3}, Value: []int32{0, 1, 0}, Weight: []float64{2, 1, 1}},
 		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
 	}}
-	d := serving.Design(&p, []float64{1, math.E, math.E * math.E}, 0.5)
+	d := serving.Design(p.Features, []float64{1, math.E, math.E * math.E}, 0.5)
 	got := mat.NewDense(3, len(d.Group), nil)
 	for j := range 3 {
 		for k := d.Start[j]; k < d.Start[j+1]; k++ {
@@ -152,7 +152,7 @@ func TestPooledStep(t *testing.T) {
 				// A scale of 1 to 5: residuals of 4/4.5 stars.
 				x.Variance = append(x.Variance, variance/seen/seen+typical*(4/4.5)*(4/4.5)*h)
 			}
-			design := serving.Design(&s.Params.Params, dense.Scaled(s.Weight, n), typical)
+			design := serving.Design(s.Params.Features, dense.Scaled(s.Weight, n), typical)
 			got, _, _, err := posterior.EstimateEffects(design, x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -221,7 +221,7 @@ func TestPooledBiases(t *testing.T) {
 		for j, c := range weights {
 			x.Variance[j] = own*own + k.Variance[j]*.4*.4 + c*n/max(total, n)*(4/4.5)*(4/4.5)
 		}
-		got, _, _, err := posterior.EstimateEffects(serving.Design(&s.Params.Params, logs, n/max(total, n)), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
+		got, _, _, err := posterior.EstimateEffects(serving.Design(s.Params.Features, logs, n/max(total, n)), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 		if err != nil {
 			t.Fatal(err)
 		}

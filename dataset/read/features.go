@@ -32,7 +32,6 @@ const (
 	featureYear     = "year"
 	featureReleased = "released"
 	featureEra      = "era"
-	featureGenreEra = "genre-era"
 )
 
 // Features returns the public features that a spec names, with commas between:
@@ -91,7 +90,7 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 				err = r.listed(part, len(s.Years), noYears, alike(periodsOf(s.Years, strconv.Itoa)))
 			case part == featureEra:
 				err = r.listed(part, len(s.Years), noYears, func(j int) map[string]float64 { return eras(s.Years[j], 10) })
-			case part == featureGenreEra:
+			case part == dataset.GenreEra:
 				err = r.listed(part, min(len(s.Years), len(s.Genres)), fmt.Sprintf(noneListed, s.Name, "genres with years"), func(j int) map[string]float64 {
 					both := make(map[string]float64)
 					for _, genre := range s.Genres[j] {

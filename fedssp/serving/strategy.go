@@ -134,7 +134,7 @@ func (s *Strategy) counts() []float64 {
 		}
 		return finite(released)
 	}
-	columns, group := columns(p)
+	columns, group := columns(p.Features)
 	design := designOf(p.Features, columns, group, make([]float64, len(released)))
 	logs := newLogs(released, noise, n, countsBelow, countsAbove, countsSteps)
 	prior := posterior.Prior{Own: countsOwn, Groups: slices.Repeat([]float64{countsFeatures}, design.Groups())}

@@ -63,7 +63,7 @@ func PooledBiases(s *serving.Strategy, moments []float64, noise func(j int) floa
 	if s.KnowsWeights() {
 		k := s.ShrinkWeights(x.Gain)
 		x.Gain = k.Mean
-		d = serving.Design(p, k.Middle, 1e-9)
+		d = serving.Design(p.Features, k.Middle, 1e-9)
 		if start = serving.Prior(d); p.Pool.Held() {
 			start = serving.UsualPrior(p, d)
 		}
@@ -71,7 +71,7 @@ func PooledBiases(s *serving.Strategy, moments []float64, noise func(j int) floa
 			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(start.Own)*k.Variance[j] + scatter*k.Mean[j]
 		}
 	} else {
-		d = serving.Design(p, c, typical)
+		d = serving.Design(p.Features, c, typical)
 		start = serving.Prior(d)
 		for j := range x.Variance {
 			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(s.WeightNoiseOf(j)*n*serving.StartOwn) + scatter*c[j]
@@ -82,7 +82,7 @@ func PooledBiases(s *serving.Strategy, moments []float64, noise func(j int) floa
 		return nil, fmt.Errorf("fedssp: biases: %w", err)
 	}
 	if s.Chosen != nil {
-		s.Current().RestBias = dense.ClampAll(s.DesignOfOthers().Predict(effects), p.ClipBias)
+		s.Current().RestBias = dense.ClampAll(s.DesignOfOthers(p.Features, s.Chosen.Rest).Predict(effects), p.ClipBias)
 	}
 	return dense.ClampAll(b, p.ClipBias), nil
 }
@@ -178,7 +178,7 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 	p, d, m := &s.Params.Params, s.Params.Rank, s.Params.Items
 	e := dense.NewEigen(d)
 	e.Decompose(y.Gramian)
-	design, raw := serving.Design(p, y.Weight, y.Typical), dense.Scaled(s.Weight, s.Params.Total())
+	design, raw := serving.Design(serving.Plain(p.Features), y.Weight, y.Typical), dense.Scaled(s.Weight, s.Params.Total())
 	if y.Gains != nil {
 		raw = y.Gains
 	}
@@ -211,7 +211,7 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 	}
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.General(e.Vectors, d, d), 0, rows(s.Current().Items))
 	if s.Chosen != nil && s.Chosen.Rest != nil {
-		s.Current().Rest = predictOthers(s.DesignOfOthers(), effects, dense.General(e.Vectors, d, d))
+		s.Current().Rest = predictOthers(s.DesignOfOthers(serving.Plain(p.Features), serving.Plain(s.Chosen.Rest)), effects, dense.General(e.Vectors, d, d))
 	}
 	return nil
 }

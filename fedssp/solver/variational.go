@@ -158,7 +158,7 @@ func solveVariational(s *serving.Strategy, r serving.Absorbed, run protocol.Runn
 	p, n := &s.Params.Params, s.Params.Total()/r.Users
 	m, d, e, size := p.Items, p.Rank, p.Joint(), p.PackedJoint()
 	c, typical := s.Weights()
-	design := serving.Design(p, c, typical)
+	design := serving.Design(p.Features, c, typical)
 	before, err := fitPrior(s, design)
 	if err != nil {
 		return err
