@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -148,10 +149,11 @@ func PublishedSet(name string) (read.Entry, bool) {
 }
 
 // ReadFeatures reads the features of a set's items that a configuration asks for, and returns their name too. With auto it reads
-// the features that come with the set; nil for none. It returns a [config.Error] if the features cannot be read.
+// the features that come with the set; nil for none. With auto and others after it, it reads those as well. It returns a [config.Error] if the features cannot be read.
 func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
 	specs := []string{FeatureSpec.Of(c)}
-	if c.IsAuto(FeatureSpec.Key) {
+	more, also := strings.CutPrefix(specs[0], "auto,")
+	if also || c.IsAuto(FeatureSpec.Key) {
 		years := cmp.Or(Of(c).About().Years, "year")
 		alone, _, _ := strings.Cut(years, ",")
 		specs = []string{"genres," + years, "genres", alone}
@@ -159,6 +161,9 @@ func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, str
 			specs = []string{"genres," + years + ",rater", "genres,rater", alone + ",rater", "rater"}
 		}
 		specs = append(specs, "none")
+	}
+	if also {
+		specs = lists.Map(specs, func(s string) string { return strings.TrimPrefix(s+","+more, "none,") })
 	}
 	var err error
 	for _, spec := range specs { // the first that the set has

@@ -323,8 +323,7 @@ def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: 
     if len(set(texts)) != len(texts):
         twice = next(k for k, x in enumerate(texts) if x in texts[:k])
         raise UsageError(f"items: row {twice}: item {texts[twice]!r} is described twice")
-    columns, numbers, features = {}, {}, []
-    more = False  # than what the command finds by itself: genres and years
+    columns, numbers, features = {}, {}, []  # features: more than what the command finds by itself, genres and years
     for name, values in there.items():
         listed = np.asarray(values).tolist() if isinstance(values, np.ndarray) else list(values)
         if len(listed) != len(texts):
@@ -333,14 +332,11 @@ def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: 
         low = name.lower()
         name = low if low in ("title", "genres", "year") else re.sub(r"[^\w-]+", "-", name)
         if name not in ("title", "genres", "year") and known and (all(map(_is_vector, known)) or _are_measures(known)):
-            numbers[name], more = listed, True
+            numbers[name] = listed
             continue
         columns[name] = [_word(x, name == "year") for x in listed]
-        if name == "title" and any(re.search(r"\(\d{4}\)\s*$", str(x)) for x in known) and "year" not in map(str.lower, there):
-            features.append("year")  # the command reads years at the ends of titles
-        elif name != "title" and known:
+        if name not in ("title", "genres", "year") and known:
             features.append(name)
-            more = more or name not in ("genres", "year")
     rows = zip(texts, *columns.values())
     parts.append(_write(work / "items.csv", ["item", *columns], rows, digest))
     if numbers:
@@ -349,7 +345,7 @@ def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: 
         features.append("numbers.csv")
     if not rated & set(texts):
         raise UsageError(f"items describes none of the rated items; its ids are such as {texts[:3]}, and the ratings have {sorted(rated)[:3]}")
-    return features if more else []
+    return ["auto", *features] if features else []
 
 
 def _is_vector(x: Any) -> bool:
