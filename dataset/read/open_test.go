@@ -224,9 +224,9 @@ func TestOpenBadSpec(t *testing.T) {
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
 			"synthetic:ml-50m", Options{},
-			`data "synthetic:ml-50m": unknown synthetic shape "ml-50m"; want synthetic:small, synthetic:moving, synthetic:films, synthetic:places, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:ml-25m, synthetic:libimseti, synthetic:libimseti-tenth, synthetic:msd or one of these with -USERS behind it`, synthetic.ErrUnknownShape,
+			`data "synthetic:ml-50m": unknown synthetic shape "ml-50m"; want synthetic:small, synthetic:moving, synthetic:films, synthetic:eras, synthetic:eras-1m, synthetic:places, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:ml-25m, synthetic:libimseti, synthetic:libimseti-tenth, synthetic:msd or one of these with -USERS behind it`, synthetic.ErrUnknownShape,
 		},
-		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:moving, synthetic:films, synthetic:places, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:ml-25m, synthetic:libimseti, synthetic:libimseti-tenth, synthetic:msd or one of these with -USERS behind it`, synthetic.ErrUnknownShape},
+		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:moving, synthetic:films, synthetic:eras, synthetic:eras-1m, synthetic:places, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:ml-25m, synthetic:libimseti, synthetic:libimseti-tenth, synthetic:msd or one of these with -USERS behind it`, synthetic.ErrUnknownShape},
 		// 400 items have a rating each where users have 33 1/3 on average, from 12 on; 20 are the fewest.
 		{"synthetic:small-19", Options{}, `data "synthetic:small-19": "19" names no number of users of small; there are 20 to 10000000 of them`, nil},
 		{"synthetic:small-many", Options{}, `data "synthetic:small-many": "many" names no number of users of small; there are 20 to 10000000 of them`, nil},

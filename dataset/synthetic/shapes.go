@@ -250,7 +250,7 @@ func erasShape(name, description string, users, items, ratings int, activity, po
 		cuts:     []float64{-1.805, -1.229, -1.022, -0.471, -0.198, 0.523, 0.922, 1.819, 2.226},
 		activity: activity, popularity: popularity, firstYear: 1902, lastYear: 2018,
 		userBias: 0.33, itemBias: 0.28, taste: 0.56, noise: 0.8, liked: 0.4,
-		featured: 0.44, dated: 0.4, known: 0.06, turning: 0.7, selective: 0.8, narrow: 0.9,
+		featured: 0.5, dated: 0.28, known: 0.06, turning: 0.5, selective: 0.8, narrow: 0.9,
 	}
 }
 
