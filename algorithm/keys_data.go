@@ -51,7 +51,7 @@ func declareData() {
 	declareForm()
 	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
 		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
-		Help: "This many users, drawn by their ids, have public ratings. They leave before the split: their ratings are neither trained nor tested on. Their ratings become the items' feature rater.",
+		Help: "This many users, drawn by their ids, have public ratings. They leave before the split and are no clients; no epsilon covers them, and none of their ratings is tested on. Their ratings become the items' feature rater. With ssp-c, ssp-i and private-item-bias sums have them, too, without noise.",
 		Check: func(c config.Config) string {
 			if PublicUsers.Int(c) > 0 && labelled(c) {
 				return "rows of a regression have features of their own"

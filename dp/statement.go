@@ -114,6 +114,8 @@ type Statement struct {
 	// the same run with exact noise. JSON omits it if it is 0: then δ includes the samplers' error,
 	// and the run itself is (ε, δ)-private. See docs/privacy.md.
 	NoiseDistance float64 `json:"noise_distance,omitempty"`
+	// Open counts the users who gave their ratings openly. The statement covers all users but these. JSON omits it if it is 0.
+	Open int `json:"open,omitempty"`
 	// Chosen states the search that chose the run's settings by the same data. JSON omits it if none did.
 	Chosen Chosen `json:"chosen,omitzero"`
 }
@@ -130,6 +132,7 @@ func (s Statement) Validate() error {
 	var errs problems.List
 	bad := func(holds bool, format string, args ...any) { errs.If(holds, "dp: statement: "+format, args...) }
 	bad(!(s.Epsilon >= 0), "epsilon is %v; it must be at least 0", s.Epsilon)
+	bad(s.Open < 0, "open is %d; it must be at least 0", s.Open)
 	bad(!(s.ClaimedEpsilon >= 0), "claimed epsilon is %v; it must be at least 0", s.ClaimedEpsilon)
 	switch {
 	case s.Accountant == Pure:
@@ -208,6 +211,9 @@ func (s Statement) String() string {
 	}
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
+	}
+	if s.Open != 0 {
+		fmt.Fprintf(&b, ", open=%d", s.Open)
 	}
 	if s.Chosen.By != "" {
 		fmt.Fprintf(&b, ", chosen=%s, run_epsilon=%s", s.Chosen.By, roundUp(s.Chosen.RunEpsilon))
@@ -437,6 +443,9 @@ func (s Statement) sure(observer string) string {
 	}
 	if s.claims() && s.ClaimedEpsilon < s.Epsilon {
 		text += " The published analysis claims ε = " + roundUp(s.ClaimedEpsilon) + ", which does not hold."
+	}
+	if s.Open != 0 {
+		text += fmt.Sprintf(" This covers all users but the %d who gave their ratings openly.", s.Open)
 	}
 	return text + s.Chosen.words(s.Delta)
 }

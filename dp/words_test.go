@@ -12,7 +12,8 @@ func TestWords(t *testing.T) {
 	of := func(epsilon, delta float64, unit Unit, relation Relation) Statement {
 		return Statement{Epsilon: epsilon, Delta: delta, Unit: unit, Relation: relation, Accountant: RDP, Sampling: NoSampling, Noise: SkellamNoise}
 	}
-	shuffled, claimed := of(2, 0, Rating, AddRemove), of(2, 1e-5, User, ZeroOut)
+	shuffled, claimed, donated := of(2, 0, Rating, AddRemove), of(2, 1e-5, User, ZeroOut), of(2, 1e-5, User, ZeroOut)
+	donated.Open = 3
 	shuffled.LocalEpsilon, claimed.ClaimedEpsilon = 7, 1
 	for _, c := range []struct {
 		s    Statement
@@ -26,6 +27,7 @@ func TestWords(t *testing.T) {
 		{shuffled, "ε = 2 protects one rating from the server. Whether this rating is in the data or not changes the probability of every outcome by a factor of at most e^ε = 7.39. An"},
 		{shuffled, "sure. Without trust in the shuffler ε is 7."},
 		{claimed, "sure. The published analysis claims ε = 1, which does not hold."},
+		{donated, "sure. This covers all users but the 3 who gave their ratings openly."},
 		{of(math.Inf(1), 1e-5, User, ZeroOut), "There is no noise: the results may show anything about any user."},
 	} {
 		if got := c.s.Words("the server"); !strings.Contains(got, c.want) {

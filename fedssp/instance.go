@@ -83,11 +83,26 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 			steps = append(steps, kernel.Step{Phase: s.Phase, Releases: s.Releases})
 		}
 	}
-	s, err := New(serving.StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
+	s, err := New(serving.StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps, Donors: x.donors()})
 	if err != nil || x.setup.Start == nil {
 		return s, err
 	}
 	return s, x.startFrom(s)
+}
+
+// donors returns the trainers of the users whose ratings are public, with all their ratings. It returns nil if sums do not have
+// these: the papers' forms take them for features alone, and so does a session that starts from the sums of earlier ones.
+func (x *instance) donors() (list []serving.Donor) {
+	r := x.setup.Data.Raters
+	if r == nil || !settings.Of(x.setup.Config).TakesDonors() {
+		return nil
+	}
+	users := NewUsers(&x.params, r.Users, algorithm.RowsOf(r.Ratings.ByUser()))
+	for i := range users {
+		users[i].Open = true
+		list = append(list, &users[i])
+	}
+	return list
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {

@@ -72,6 +72,24 @@ type Measurements struct {
 	Value, Gain, Variance []float64
 }
 
+// Joined returns measurements that say what both of these say, whose errors are independent.
+func (m Measurements) Joined(with Measurements) Measurements {
+	out := Measurements{slices.Clone(m.Value), slices.Clone(m.Gain), slices.Clone(m.Variance)}
+	for j, h := range with.Gain {
+		switch {
+		case !(h > 0):
+		case !(m.Gain[j] > 0):
+			out.Value[j], out.Gain[j], out.Variance[j] = with.Value[j], h, with.Variance[j]
+		default: // the sum of h·y/v, whose gain and variance are the sum of h²/v, times v of the first
+			by := h / with.Variance[j] * m.Variance[j] / m.Gain[j]
+			out.Value[j] += by * with.Value[j]
+			out.Gain[j] += by * h
+			out.Variance[j] += by * by * with.Variance[j]
+		}
+	}
+	return out
+}
+
 // Prior holds the standard deviations of the prior: τ of the part that features do not explain, and
 // t of each group's effects. All are positive.
 type Prior struct {

@@ -47,6 +47,7 @@ type StrategyParams struct {
 	Session protocol.SessionID
 	Cohort  protocol.Cohort
 	Steps   []kernel.Step // of Params.Steps, with scale, width and noise of every release set
+	Donors  []Donor       // in the order in which their numbers are added; nil: none
 }
 
 // Stage is the server's part of a stage of releases.
@@ -77,6 +78,7 @@ type Strategy struct {
 	WeightNoises []float64
 	fresh        []float64 // the session's own weights
 	freshNoise   float64
+	given        []float64        // the weights of the donors' ratings; nil: none are known
 	before       *Record          // sums of earlier sessions; nil: none
 	own          Record           // sums of this session, except weights
 	Left         left             // with BiasRounds above 1 only
@@ -116,13 +118,15 @@ type Absorbed struct {
 	Values map[string][]float64
 	Noise  map[string]float64 // standard deviation in a coordinate
 	Users  float64            // |U1|
+	// Donated has what all donors add to each release, without noise. Values and Users have it, too. nil: there are no donors.
+	Donated map[string][]float64
 }
 
 // Deviation is the standard deviation of a release's noise, in the units of the contributions.
 func Deviation(r protocol.Release) float64 { return math.Sqrt(r.Noise.Variance) / r.Scale }
 
-// Total is N.
-func (p *StrategyParams) Total() float64 { return float64(p.Cohort.Clients) }
+// Total is N, donors included.
+func (p *StrategyParams) Total() float64 { return float64(p.Cohort.Clients + len(p.Donors)) }
 
 // left holds the sums for biases of the rounds so far, scaled to N clients. Each comes with the
 // biases that were subtracted before it. nil: none.
@@ -144,20 +148,21 @@ const stateDomain = "fedsim/fedssp/state/v3\n"
 // state is a strategy between two rounds. The numbers of a part are as [measured] writes them.
 type state struct {
 	Session []byte            `json:"session"`
-	Round   uint64            `json:"round"`          // planned rounds
-	Model   []byte            `json:"model"`          // see [kernel.Model.Encode]
-	Weight  []byte            `json:"weight"`         // deviation and c_j/|U1|
-	Left    []byte            `json:"left,omitempty"` // deviation and sums for biases, with several of them
-	Solving []byte            `json:"solving"`        // of a [Keeper]
-	Own     map[string][]byte `json:"own,omitempty"`  // the record of this session, with solvers from whose sums a session can start
-	Encoded bool              `json:"encoded"`        // V has yet to follow the encoder
+	Round   uint64            `json:"round"`           // planned rounds
+	Model   []byte            `json:"model"`           // see [kernel.Model.Encode]
+	Weight  []byte            `json:"weight"`          // deviation and c_j/|U1|
+	Given   []byte            `json:"given,omitempty"` // 0 and weights of donors' ratings, with donors
+	Left    []byte            `json:"left,omitempty"`  // deviation and sums for biases, with several of them
+	Solving []byte            `json:"solving"`         // of a [Keeper]
+	Own     map[string][]byte `json:"own,omitempty"`   // the record of this session, with solvers from whose sums a session can start
+	Encoded bool              `json:"encoded"`         // V has yet to follow the encoder
 	Encoder []byte            `json:"encoder"`
 }
 
 // Save returns the state before the next call of Next.
 func (s *Strategy) Save() ([]byte, error) {
 	x := state{Session: s.Params.Session[:], Round: s.Round, Model: s.model.Encode(), Weight: measured(s.fresh, s.freshNoise),
-		Left: measured(s.Left.Sums, s.Left.Noise), Encoded: s.Encoded}
+		Given: measured(s.GivenWeights(), 0), Left: measured(s.Left.Sums, s.Left.Noise), Encoded: s.Encoded}
 	if k, ok := s.Solving.(Keeper); ok {
 		x.Solving = k.Save()
 	}
@@ -247,6 +252,9 @@ func (s *Strategy) Restore(b []byte) error {
 	}
 	p := &next.Params.Params
 	if next.fresh, next.freshNoise, err = unmeasured("weight counts", x.Weight, p.Items); err != nil {
+		return err
+	}
+	if next.given, _, err = unmeasured("weights of donors", x.Given, p.Items); err != nil {
 		return err
 	}
 	if next.Left.Sums, next.Left.Noise, err = unmeasured("sums for biases", x.Left, p.Items); err != nil {

@@ -39,6 +39,12 @@ func (s Settings) ranksBy(f *config.Facts) string {
 // rankedWeight is the weight of a score beside popularity in rankings.
 const rankedWeight = 10
 
+// TakesDonors reports whether sums have what users with public ratings add, as exact numbers.
+func (s Settings) TakesDonors() bool {
+	ours := !s.form().LearnsItems || s.form().Ours && algorithm.Of(s.Config).About().Features != algorithm.NeedsFeatures
+	return ours && !s.Implicit() && algorithm.StartFrom.Is(s.Config, "") && Keys.Budgeting.Is(s.Config, string(kernel.Weights))
+}
+
 // Sums counts the secure sums that a run attempts.
 func (s Settings) Sums() int {
 	n := 0

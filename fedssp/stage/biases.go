@@ -123,12 +123,13 @@ func sumsOfBiases(c *user.Contribution, bound float64) protocol.Vector {
 // good.
 const remaining = 0.77
 
-// measured combines the sums for biases of all rounds, and returns the deviation of their noise. To
-// a sum of residuals it adds the subtracted biases again, times the weights of the ratings.
-func measured(s *serving.Strategy, sums []float64, noise float64) ([]float64, float64) {
+// measured combines the clients' sums for biases of all rounds, and returns the deviation of their noise. To
+// a sum of residuals it adds the subtracted biases again, times the weights of the ratings. It does the same with the
+// donors' last sums.
+func measured(s *serving.Strategy, sums, given []float64, noise float64) ([]float64, []float64, float64) {
 	p, n := &s.Params.Params, s.Params.Total()
 	if p.BiasRounds <= 1 {
-		return sums, noise
+		return sums, given, noise
 	}
 	if b := s.Current().Bias; b != nil && !s.StartedIn(kernel.BiasStage) {
 		c := dense.Scaled(s.Fresh(), n)
@@ -136,12 +137,17 @@ func measured(s *serving.Strategy, sums []float64, noise float64) ([]float64, fl
 			c = serving.Shrink(c, s.FreshNoise()*n, n).Mean
 		}
 		noise /= remaining
+		of := s.GivenWeights()
 		for j, x := range b {
+			if of != nil {
+				given[j] = given[j]/remaining + of[j]*x
+				c[j] -= of[j]
+			}
 			sums[j] = sums[j]/remaining + max(c[j], 0)*x
 		}
 	}
 	s.Left.Sums, s.Left.Noise = serving.Averaged(s.Left.Sums, s.Left.Noise, sums, noise)
-	return s.Left.Sums, s.Left.Noise
+	return s.Left.Sums, given, s.Left.Noise
 }
 
 // popularity sets the feature by which clients model that some users rate popular items differently
@@ -156,9 +162,10 @@ func popularity(s *serving.Strategy) {
 // SolveBiases solves for b_j: the system of an outer step in one dimension.
 func SolveBiases(s *serving.Strategy, r serving.Absorbed) error {
 	n := s.Params.Total() / r.Users
-	sums, noise := measured(s, dense.Scaled(r.Values[kernel.Bias], n), r.Noise[kernel.Bias]*n)
+	private := r.Private(kernel.Bias, dense.Scaled(r.Values[kernel.Bias], n))
+	sums, given, noise := measured(s, private, r.Donated[kernel.Bias], r.Noise[kernel.Bias]*n)
 	sums, each := s.Biases(sums, noise)
-	return solveFor(s, sums, func(j int) float64 {
+	return solveFor(s, sums, given, func(j int) float64 {
 		if each != nil {
 			return each[j]
 		}
@@ -180,25 +187,29 @@ func (Biasing) Resume(s *serving.Strategy, _ protocol.Runner) error {
 	if !s.Params.Bias || sums == nil {
 		return nil
 	}
-	return solveFor(s, sums, func(j int) float64 { return each[j] })
+	return solveFor(s, sums, nil, func(j int) float64 { return each[j] })
 }
 
-// solveFor solves for b_j by sums over all N clients, with the deviation of the noise of each item.
-func solveFor(s *serving.Strategy, sums []float64, noise func(j int) float64) error {
+// solveFor solves for b_j by sums over all clients, with the deviation of the noise of each item. given are the sums of donors,
+// which have no noise; nil: there are none.
+func solveFor(s *serving.Strategy, sums, given []float64, noise func(j int) float64) error {
 	p := &s.Params.Params
 	if p.Learned() {
-		b, err := solver.PooledBiases(s, sums, noise)
+		b, err := solver.PooledBiases(s, sums, given, noise)
 		if err == nil {
 			s.Current().Bias = b
 		}
 		return err
 	}
 	c, typical := s.Weights()
-	b := slices.Clone(sums)
+	b, of := slices.Clone(sums), s.GivenWeights()
 	for j := range b {
-		rho := dense.Sqr(noise(j)) / typical
+		rho, sum, gave := dense.Sqr(noise(j))/typical, 0., 0.
+		if given != nil {
+			sum, gave, c[j] = given[j], of[j], max(c[j]-of[j], 0)
+		}
 		weight := c[j] / (c[j] + rho)
-		b[j] = dense.Clamp(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
+		b[j] = dense.Clamp((weight*b[j]+sum)/(weight*c[j]+gave+p.BiasRidge*typical), p.ClipBias)
 	}
 	s.Current().Bias = b
 	return nil

@@ -191,13 +191,13 @@ func (Counting) Takes(phase string) bool          { return phase == kernel.Prepa
 // likely to be among them.
 func (Counting) Contribute(c *user.Contribution, _ protocol.Release) (protocol.Vector, error) {
 	ratings := c.All
-	places, err := user.Sample(len(ratings.Items), c.Params.CountCap, c.Source.Stream("sample-counts", c.Round))
+	places, each, err := c.Sampled(c.Params.CountCap, "sample-counts")
 	if err != nil {
 		return protocol.Vector{}, err
 	}
 	v := protocol.Vector{Index: make([]uint32, len(places)), Value: make([]float64, len(places))}
 	for i, k := range places {
-		v.Index[i], v.Value[i] = uint32(ratings.Items[k]), 1
+		v.Index[i], v.Value[i] = uint32(ratings.Items[k]), each
 	}
 	return v, nil
 }
@@ -283,7 +283,7 @@ func (Averaging) Takes(phase string) bool          { return phase == kernel.Prep
 // ratings, all equally likely. Together their norm is at most √2.
 func (Averaging) Contribute(c *user.Contribution, _ protocol.Release) (protocol.Vector, error) {
 	p, ratings := c.Params, c.All
-	places, err := user.Sample(len(ratings.Items), p.MeanCap, c.Source.Stream("sample-mean", c.Round))
+	places, each, err := c.Sampled(p.MeanCap, "sample-mean")
 	if err != nil {
 		return protocol.Vector{}, err
 	}
@@ -291,7 +291,7 @@ func (Averaging) Contribute(c *user.Contribution, _ protocol.Release) (protocol.
 	for _, k := range places {
 		sum += (float64(ratings.Values[k]) - p.Middle()) / ((p.Max - p.Min) / 2)
 	}
-	n := float64(p.MeanCap)
+	n := float64(p.MeanCap) / each
 	return protocol.Vector{Value: []float64{dense.Clamp(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
 }
 

@@ -22,7 +22,7 @@ func (c *Contribution) TakesPart() (bool, error) {
 	if err := c.Weigh(); err != nil {
 		return false, err
 	}
-	if !c.Params.Batched() || c.Timed {
+	if !c.Params.Batched() || c.Timed || c.Open {
 		return true, nil
 	}
 	if c.batch == untossed {
@@ -106,6 +106,7 @@ type crowd struct {
 	kept   *model.RowArena // holds u of each user
 	many   bool            // there are several users
 	Timed  bool            // made up for timing: in every batch
+	Open   bool            // the ratings are public: in every batch, with all ratings, and nothing is drawn
 
 	opened     atomic.Pointer[opened]   // the latest broadcast
 	measured   atomic.Pointer[Measured] // the latest measured model

@@ -99,6 +99,17 @@ func Sample(n, size int, random io.Reader) ([]int, error) {
 	return places, err
 }
 
+// Sampled draws places of at most size of all ratings, which count for one each. A user whose ratings are public has
+// all places, and each counts for its chance of being drawn.
+func (c *Contribution) Sampled(size int, label string) (list []int, each float64, err error) {
+	n := len(c.All.Items)
+	if c.Open {
+		return places(n), min(float64(size)/float64(n), 1), nil
+	}
+	list, err = Sample(n, size, c.Source.Stream(label, c.Round))
+	return list, 1, err
+}
+
 // shuffled draws the first size places of a random order of n.
 func shuffled(n, size int, random io.Reader) ([]int, error) {
 	order := make([]int, n)

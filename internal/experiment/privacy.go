@@ -96,6 +96,9 @@ func (e *Experiment) statementAlone(spent dp.Result) dp.Statement {
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon, s.NoiseDistance = e.Privacy.Claimed, e.Privacy.NoiseDistance
+	if e.Data.Raters != nil {
+		s.Open = e.Data.Raters.Users
+	}
 	switch {
 	case e.Privacy.Law != "":
 		s.Noise, s.Relation, s.Sampling = e.Privacy.Law, cmp.Or(e.Privacy.Relation, s.Relation), cmp.Or(e.Privacy.Sampling, s.Sampling)
