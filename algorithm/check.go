@@ -237,7 +237,7 @@ func Deployed(c config.Config) (config.Config, error) {
 		bad(SplitTestFile.Key, "a deployment does not measure; each party leaves out of its data what it does not want trained on")
 	}
 	if anyPublic(c) {
-		bad(PublicUsers.Key, "no role of a deployment has all users' ratings, so none can take some out. Do not invite these users, and name a file of what they gave in features, which are public: fedsim data raters writes it")
+		bad(PublicUsers.Key, "no role of a deployment has all users' ratings, so none can take some out. Do not invite these users. With ssp-c each writes a gift by fednode client --donate, which the server takes up with --donations; else name a file of what they gave in features, which are public: fedsim data raters writes it")
 	}
 	if len(list) == 0 {
 		list = c.Problems()

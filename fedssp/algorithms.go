@@ -110,6 +110,7 @@ func (f *family) complete() {
 	a.Rounds = func(c config.Config, facts *config.Facts) config.Number {
 		return config.Fixed(settings.Of(c).Decided(facts).OuterSteps(facts))
 	}
+	a.Donors = func(c config.Config) bool { return settings.Of(c).TakesDonors() }
 	a.Sums = func(c config.Config) int { return settings.Of(c).Sums() }
 	a.CheckFeedback = func(c config.Config) string {
 		if !x.Ranks && settings.Of(c).Implicit() {

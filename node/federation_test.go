@@ -240,20 +240,44 @@ func (f *federation) experiment(settings string, session protocol.SessionID) (*e
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	donors := algorithm.PublicUsers.Value(c) // who sign gifts in a deployment
+	c.Reset(algorithm.PublicUsers.Key)
 	deployed, err := algorithm.Deployed(c)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	deployed.Take(algorithm.Data.Key, c)
+	algorithm.PublicUsers.Set(&deployed, donors)
 	e, err := experiment.Open(f.t.Context(), deployed, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	public, err := agreement.Of(e, session)
+	facts, err := agreement.FactsOf(e.Config, e.Data)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if r := e.Data.Raters; r != nil {
+		facts.Donors = f.gifts(e.Data)
+		e.Config.Reset(algorithm.PublicUsers.Key)
+	}
+	facts.Start = agreement.StartOf(e.Start)
+	public, err := agreement.Publish(e.Config, facts, session)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return e, public
+}
+
+// gifts are what the donors of a set have signed.
+func (f *federation) gifts(set *dataset.Set) []agreement.Gift {
+	list := make([]agreement.Gift, set.Raters.Users)
+	for k, u := range set.Raters.User {
+		list[u].Items, list[u].Values = append(list[u].Items, set.ItemIDs[set.Raters.Item[k]]), append(list[u].Values, set.Raters.Value[k])
+	}
+	for u := range list {
+		list[u].Sign(f.key("donor " + set.Raters.IDs[u]).Ed25519())
+	}
+	return list
 }
 
 // likeSimulated has the server state the session that the simulator has, since turns follow from that.

@@ -52,13 +52,15 @@ func TestConformance(t *testing.T) {
 		"dp-sgd-mf":         "algorithm=dp-sgd-mf statistics.exponent=0" + public + " rounds=4",
 		"private-ease":      "algorithm=private-ease epsilon=inf pairs.items=6 features=" + features(t, 12) + " split.positive=1 split.test=0.3",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
+		// Users who give their ratings openly are no clients, and their number stands in the terms.
+		"donors": "algorithm=ssp-c public-users=2" + public + ",rater",
 		// The public part of examples, then gradients of conditioned features, and of plain
 		// features.
 		"switch-cond-dp":  "algorithm=switch-cond-dp epsilon=inf rounds=3 parties=4 colluders=0.2 features=" + features(t, 12),
 		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "of a wide catalogue", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) {
+			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "of a wide catalogue", "donors", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) {
 				effort.LongOnly(t, "the others have the same forms of rounds")
 			}
 			settings += " tolerance=0.25 deployment.stage-timeout-s=20 data=" + ratings(t, 8, 12)

@@ -51,6 +51,8 @@ type Facts struct {
 	Features []dataset.Category `json:"features,omitempty"`
 	// Profile are the names of the public features of users, where something is learned from them.
 	Profile []string `json:"profile,omitempty"`
+	// Donors are the users who give their ratings openly, in the order in which sums add them.
+	Donors []Gift `json:"donors,omitempty"`
 	// Start states the releases that the session starts from; nil if it starts from nothing.
 	Start *Start `json:"start,omitempty"`
 }

@@ -183,7 +183,7 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID, start *algo
 	}
 	set := &dataset.Set{
 		Name: f.Name, Min: f.Min, Max: f.Max, Ratings: dataset.Ratings{Users: f.Users, Items: len(f.ItemIDs)},
-		UserIDs: f.UserIDs, ItemIDs: f.ItemIDs, Genres: f.Genres,
+		UserIDs: f.UserIDs, ItemIDs: f.ItemIDs, Genres: f.Genres, Raters: f.Raters(),
 	}
 	if len(f.Profile) > 0 {
 		set.Profile = &dataset.Profile{Columns: f.Profile}
@@ -240,6 +240,11 @@ func (f Facts) validate(c config.Config) error {
 	errs = append(errs, checkIDs("item", f.ItemIDs))
 	method := algorithm.Of(c).About()
 	errs.If(f.Start != nil && !method.Has(algorithm.StartFrom.Key), "a start is stated; a session of %s starts from nothing", method.Name)
+	errs.If(len(f.Donors) > 0 && (method.Donors == nil || !method.Donors(c)), "%d users give their ratings openly; this session of %s learns from no such ratings", len(f.Donors), method.Name)
+	others := make(map[string]bool, len(f.Donors))
+	for i := range f.Donors {
+		errs = append(errs, f.checkGift(&f.Donors[i], others))
+	}
 	users, genres := publicLists(c)
 	switch {
 	case users && len(f.UserIDs) != f.Users:

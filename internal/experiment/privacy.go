@@ -91,14 +91,14 @@ func (e *Experiment) statementAlone(spent dp.Result) dp.Statement {
 		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: algorithm.UnitOf(e.Config), Relation: about.Relation,
 		Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise,
 	}
+	if e.Data.Raters != nil {
+		s.Open = e.Data.Raters.Users
+	}
 	if !e.Private() {
 		return s
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon, s.NoiseDistance = e.Privacy.Claimed, e.Privacy.NoiseDistance
-	if e.Data.Raters != nil {
-		s.Open = e.Data.Raters.Users
-	}
 	switch {
 	case e.Privacy.Law != "":
 		s.Noise, s.Relation, s.Sampling = e.Privacy.Law, cmp.Or(e.Privacy.Relation, s.Relation), cmp.Or(e.Privacy.Sampling, s.Sampling)

@@ -57,6 +57,10 @@ type clientCmd struct {
 
 	Sessions int `default:"1" placeholder:"N" help:"How many sessions it takes part in, one after another, before it ends; 0: until it is stopped. One that this state has finished does not count: it waits for the next."`
 
+	Donate     string `placeholder:"FILE" help:"Do not take part: write the ratings of --user to this file, in clear and signed by a key of --state, for everybody to read. Give it to the operator of the server."`
+	Withdraw   bool   `help:"With --donate: write a file that takes the ratings back. Sessions that have begun keep them."`
+	Federation string `placeholder:"FILE" help:"With --donate: the federation that the ratings are given to, as fednode invite wrote it."`
+
 	Check bool   `help:"Open data, ids and, with --items, the list of items; say what would be trained on, and end. The client does not enrol and sends nothing. --experiment adds the scale."`
 	Items string `placeholder:"PATH" help:"With --check: the list of items of the session, as for fednode server."`
 	Empty bool   `help:"Take part with empty records although the data have ratings and none of the users of --users."`
@@ -85,6 +89,12 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	}
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
 		return cli.Misusef("--state is needed, and --items goes with --check")
+	}
+	if c.Donate != "" {
+		return c.donate(ctx, specs, consent, s, &log)
+	}
+	if c.Withdraw || c.Federation != "" {
+		return cli.Misusef("--withdraw and --federation go with --donate")
 	}
 	if f, _, wrong := party.Of(specs[0].state, specs[0].invitation); wrong == nil && !c.Check { // else the call ends with that error
 		s.starts(&log, f)

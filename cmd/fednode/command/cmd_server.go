@@ -44,6 +44,7 @@ type serverCmd struct {
 	Users       string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line; fednode align leaves one that has none, users.txt in the state."`
 	Set         []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 	Invitation  string   `placeholder:"FILE" help:"The server's invitation; needed once."`
+	Donations   string   `placeholder:"DIR" help:"Folder of the files that donors wrote with fednode client --donate. Their ratings are in every description of a session that begins with them, and no epsilon covers these users."`
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
 	StartFrom   string   `placeholder:"FOLDER" help:"Folder of a session's model, or of a run of fedsim, from whose releases the session starts, or last: the newest model of the state. Using releases again costs no privacy. Default: the start-from of the experiment."`
@@ -203,7 +204,11 @@ func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *par
 	}
 	items := c.Items
 	items = cmp.Or(items, algorithm.Data.Of(settings))
-	f, err := facts(ctx, settings, items, c.Users, federation.Places())
+	given, err := gifts(c.Donations, federation, log)
+	if err != nil {
+		return agreement.Facts{}, settings, err
+	}
+	f, err := facts(ctx, settings, items, c.Users, federation.Places(), given...)
 	return f, settings, err
 }
 
@@ -424,8 +429,8 @@ func terms(e *experiment.Experiment) *session.Terms {
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // facts returns the public facts about the data: the list of items in a folder, and who or how many
-// the users are. No rating is opened.
-func facts(ctx context.Context, c config.Config, items, users string, clients int) (agreement.Facts, error) {
+// the users are. No other rating is opened than the donors'.
+func facts(ctx context.Context, c config.Config, items, users string, clients int, given ...agreement.Gift) (agreement.Facts, error) {
 	set, err := read.Items(ctx, items, experiment.DataOptions(c))
 	if err != nil {
 		return agreement.Facts{}, fmt.Errorf("--items: the list of items, a file or a folder with movies.csv, movies.dat, u.item or items.csv: %w", err)
@@ -453,7 +458,10 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 		}
 		set.Users = clients
 	}
-	return agreement.FactsOf(c, set)
+	set.Raters = agreement.Facts{ItemIDs: set.ItemIDs, Donors: given}.Raters()
+	f, err := agreement.FactsOf(c, set)
+	f.Donors = given
+	return f, err
 }
 
 // spared raises the tolerance of settings by the places that cannot be taken, so that they do not

@@ -109,7 +109,7 @@ const nextSuffix = ".next"
 // charges, the finished sessions and models stay. The old key may be lost or stolen; the operator has revoked it.
 func (m *Member) handOver(ctx context.Context, dir string, i *admission.Invitation, moved *admission.Contact, log *zerolog.Logger) error {
 	next := func(name string) string { return filepath.Join(dir, name+nextSuffix) }
-	identity, err := makeIdentity(next(IdentityFile))
+	identity, err := MakeIdentity(next(IdentityFile))
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	if i.Ticket.Place.Role != role {
 		return cli.Misusef("--invitation: %s is for the %s, and this is a %s", invitation, i.Ticket.Place, role)
 	}
-	identity, err := makeIdentity(filepath.Join(dir, IdentityFile))
+	identity, err := MakeIdentity(filepath.Join(dir, IdentityFile))
 	if err != nil {
 		return err
 	}
@@ -188,8 +188,8 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	return nil
 }
 
-// makeIdentity reads the identity of an enrolment that was cut short, or draws one.
-func makeIdentity(path string) (admission.PrivateKey, error) {
+// MakeIdentity reads the identity of an enrolment that was cut short, or draws one.
+func MakeIdentity(path string) (admission.PrivateKey, error) {
 	key, err := admission.ReadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err

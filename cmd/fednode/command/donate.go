@@ -1,0 +1,109 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+)
+
+// donate writes the gift of a user's ratings, or the gift without ratings that takes it back. It sends nothing.
+func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *consent, s *streams, log *zerolog.Logger) error {
+	if c.Users != "" || c.Invitation != "" || c.Check || c.Federation == "" {
+		return cli.Misusef("--donate needs --federation FILE, and goes without --users, --invitation and --check: a donor takes no part in sums, and has no place among the clients")
+	}
+	f, err := admission.ReadFile(c.Federation, admission.ParseFederation)
+	if err != nil {
+		return err
+	}
+	if err = store.MakeFolder(c.State); err != nil {
+		return err
+	}
+	key, err := party.MakeIdentity(filepath.Join(c.State, party.IdentityFile))
+	if err != nil {
+		return err
+	}
+	g := agreement.Gift{Federation: fmt.Sprintf("%x", f.Hash()), At: time.Now().Unix(), Items: []string{}, Values: []float32{}}
+	if !c.Withdraw {
+		h, err := c.hold(ctx, specs, given, log)
+		if err == nil {
+			err = h.confirmed()
+		}
+		if err != nil {
+			return err
+		}
+		user, err := (&algorithm.LocalData{Set: h.set}).UserOf("a donation", specs[0].holding)
+		if err != nil || user < 0 {
+			return cli.Misusef("--donate: %s has no ratings of user %q (%v)", c.Data, c.User, err)
+		}
+		items, values := h.set.ByUser().Row(user)
+		for _, j := range items {
+			g.Items = append(g.Items, h.set.ItemIDs[j])
+		}
+		g.Values = append(g.Values, values...)
+	}
+	g.Sign(key.Ed25519())
+	text, err := json.MarshalIndent(g, "", " ")
+	if err != nil {
+		return err
+	}
+	if err = atomicfile.Write(c.Donate, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if c.Withdraw {
+		_, err = fmt.Fprintf(s.out, "taken back  %s: give it to the operator of the server of %q in place of the gift. Sessions that have begun keep the gift.\n", c.Donate, f.Name)
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, `given       %s: %d ratings, in clear, signed by the key %s
+who reads   server, aggregator and every client of the federation %q, and all to whom they pass it on
+privacy     no epsilon covers these ratings
+take back   until a session begins with them: the same call with --withdraw, and its file for the operator of the server
+`, c.Donate, len(g.Items), key.Public(), f.Name)
+	return err
+}
+
+// gifts reads the donors' files of a folder, in the order of their names. Of one key the latest gift counts, and of two at one time
+// the gift without ratings.
+func gifts(dir string, f *admission.Federation, log *zerolog.Logger) (list []agreement.Gift, err error) {
+	if dir == "" {
+		return nil, nil
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	later := func(a, b *agreement.Gift) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(len(b.Items), len(a.Items)))
+	}
+	for _, path := range paths {
+		var g agreement.Gift
+		if err = atomicfile.ReadJSON(path, &g); err == nil {
+			err = g.Verify()
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("--donations: %s: %w", path, err)
+		case g.Federation != fmt.Sprintf("%x", f.Hash()):
+			return nil, cli.Misusef("--donations: %s is given to another federation than %q", path, f.Name)
+		}
+		at := slices.IndexFunc(list, func(x agreement.Gift) bool { return x.Key.Equal(g.Key) })
+		if at < 0 {
+			list = append(list, g)
+		} else if later(&g, &list[at]) > 0 {
+			list[at] = g
+		}
+	}
+	list = slices.DeleteFunc(list, func(g agreement.Gift) bool { return len(g.Items) == 0 })
+	log.Info().Int("donors", len(list)).Int("files", len(paths)).Msg("users who give their ratings openly: no epsilon covers them")
+	return list, err
+}
