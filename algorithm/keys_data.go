@@ -51,7 +51,7 @@ func declareData() {
 	declareForm()
 	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
 		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
-		Help: "This many users, drawn by their ids, have public ratings. They leave before the split and are no clients; no epsilon covers them, and none of their ratings is tested on. Their ratings become the items' feature rater. With ssp-c, ssp-i and private-item-bias sums have them, too, without noise.",
+		Help: "This many users, drawn by their ids, have public ratings. They leave before the split and are no clients; no epsilon covers them, and none of their ratings is tested on. Their ratings become the items' feature rater. With ssp-c, ssp-i, private-item-bias and private-ease sums have them, too, without noise.",
 		Check: func(c config.Config) string {
 			if PublicUsers.Int(c) > 0 && labelled(c) {
 				return "rows of a regression have features of their own"
@@ -285,6 +285,18 @@ const positiveShare = 0.8
 
 // LikedFrom returns the fewest stars that count as liked in a set unless a setting says otherwise, on the scale of the set.
 func LikedFrom(set *dataset.Set) float64 { return positiveShare*(set.Max-set.Shift) + set.Shift }
+
+// LikedIn returns the fewest stars that count as liked in a set, on its scale, as the settings say or as [LikedFrom].
+func LikedIn(c config.Config, set *dataset.Set) float64 {
+	liked := Positive.Of(c)
+	if !liked.Given {
+		liked = Positive.ChooseNumber(c, nil)
+	}
+	if liked.Given {
+		return liked.Value + set.Shift
+	}
+	return LikedFrom(set)
+}
 
 func checkSplitTime(c config.Config) string {
 	text := SplitTime.Of(c)

@@ -282,6 +282,49 @@ func TestNoiseOfARealSum(t *testing.T) {
 	}
 }
 
+// TestPublicUsersJoinTheSums compares the server's counts and pairs with sums over the file's own lines: a public user's likes are
+// exact, and in no client's vector. Under noise a public user counts like three clients.
+func TestPublicUsersJoinTheSums(t *testing.T) {
+	for settings, weight := range map[string]float64{"epsilon=inf secagg=ideal": 1, "epsilon=20 secagg=ideal": 3} {
+		e, sums := sumsOf(t, "public-users=12 "+settings)
+		p := e.Instance().(*instance).params
+		whole, err := read.Open(t.Context(), "synthetic:small-80", read.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		likes := make(map[string][]int32)
+		for k, u := range whole.User {
+			if id := whole.UserIDs[u]; whole.Value[k] >= 4 && slices.Contains(e.Data.Raters.IDs, id) {
+				likes[id] = append(likes[id], whole.Item[k])
+			}
+		}
+		s := &strategy{params: p}
+		absorb := func(phase string) {
+			if err := s.Absorb(&protocol.Plan{Phase: phase}, protocol.Sums{Values: [][]float64{sums[phase]}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		absorb(countsName)
+		counts, pairs := slices.Clone(sums[countsName]), slices.Clone(sums[pairsName])
+		for _, items := range likes {
+			for _, j := range items {
+				counts[j] += weight / math.Sqrt(float64(len(items)))
+			}
+		}
+		near(t, settings+" counts", s.counts, counts, 1e-9)
+		c := p.choose(p.popularityOf(counts))
+		for _, items := range likes {
+			slices.Sort(items)
+			c.pairsOf(items, p.norm).Each(func(at int, x float64) { pairs[at] += weight * x })
+		}
+		absorb(pairsName)
+		near(t, settings+" vectors", s.vectors.Data(), p.vectorsOf(pairs).Data(), 1e-6)
+		if e.Data.Users != 68 || len(likes) != 12 {
+			t.Errorf("%d users and %d public users with likes, want 68 of 80 and 12", e.Data.Users, len(likes))
+		}
+	}
+}
+
 // One list for all has no user's taste for features, although the run beside it has.
 func TestPrivatePopularityIsOneList(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=private-ease data=synthetic:small-80 split.test=0.1")

@@ -2,7 +2,6 @@ package ease
 
 import (
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -98,10 +97,11 @@ func (t *strategy) Next() (*protocol.Plan, bool, error) {
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	if p.Phase == countsName {
-		t.counts = slices.Clone(sums.Values[0])
+		t.counts = t.params.withCounts(sums.Values[0])
 		return nil
 	}
-	t.vectors = t.params.vectorsOf(sums.Values[0])
+	c := t.params.choose(t.params.popularityOf(t.counts))
+	t.vectors = t.params.vectorsOf(t.params.withPairs(sums.Values[0], c))
 	return nil
 }
 
@@ -316,6 +316,7 @@ type params struct {
 	noise      float64 // deviation of the noise of counts
 	sigma      float64 // deviation of the noise of a sum of pairs
 	features   *dataset.ItemFeatures
+	public     [][]int32 // likes of each public user, ascending
 
 	mu     sync.Mutex // of the choice that clients of one process share
 	counts []byte     // that made it, as broadcast
@@ -330,8 +331,28 @@ func paramsOf(c config.Config, set *dataset.Set, f *dataset.ItemFeatures) *param
 	return &params{items: set.Items, top: top, fewest: algorithm.LeastRatings.Int(c), norm: math.Sqrt(k * (k + 1) / 2), ridge: keys.ridge.Value(c), features: f}
 }
 
+// likesOf returns the items that each user rated with at least so many stars, of users with such items.
+func likesOf(rows *dataset.Rows, users int, least float64) (likes [][]int32) {
+	for u := range users {
+		items, values := rows.Row(u)
+		var list []int32
+		for k, j := range items {
+			if float64(values[k]) >= least {
+				list = append(list, j)
+			}
+		}
+		if list != nil {
+			likes = append(likes, list)
+		}
+	}
+	return likes
+}
+
 func (private) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	p := paramsOf(s.Config, s.Data, s.Features)
+	if r := s.Data.Raters; r != nil {
+		p.public = likesOf(r.ByUser(), r.Users, algorithm.LikedIn(s.Config, s.Data))
+	}
 	releases, sizes, shares := []protocol.Release{p.countsRelease()}, []int{0}, [][]float64{{1}}
 	if p.top > 0 {
 		counts := keys.counts.Value(s.Config)

@@ -67,6 +67,27 @@ func (c *choice) pairsOf(items []int32, norm float64) protocol.Vector {
 	return v
 }
 
+// publicWeight is the weight of a public user beside a client under noise. A public user's likes are exact, but public users are few.
+const publicWeight = 3
+
+// withPublic returns a sum over clients with the vectors of the public users in it. No client sends these.
+func (p *params) withPublic(sum []float64, vector func(items []int32) protocol.Vector) []float64 {
+	sum, weight := slices.Clone(sum), 1.
+	if p.noise > 0 {
+		weight = publicWeight
+	}
+	for _, items := range p.public {
+		vector(items).Each(func(at int, x float64) { sum[at] += weight * x })
+	}
+	return sum
+}
+
+func (p *params) withCounts(sum []float64) []float64 { return p.withPublic(sum, p.countsOf) }
+
+func (p *params) withPairs(sum []float64, c *choice) []float64 {
+	return p.withPublic(sum, func(items []int32) protocol.Vector { return c.pairsOf(items, p.norm) })
+}
+
 // choice holds the items whose pairs are summed, by the released counts alone.
 type choice struct {
 	items  []int32   // ascending

@@ -29,8 +29,8 @@ type input struct {
 
 	read   read.Options
 	public publicUsers
-	split  split.Params  // without Positive, which may depend on the scale
-	liked  config.Number // fewest stars of a like; open: a share of the top of the scale
+	split  split.Params // without Positive, which may depend on the scale
+	liked  func(*dataset.Set) float64
 }
 
 // inputOf reads what a configuration says about its data.
@@ -51,9 +51,7 @@ func inputOf(c config.Config) input {
 	}
 	if in.ranks {
 		p.Users, p.Least, p.Exact = split.Users(algorithm.SplitUsers.Of(c)), algorithm.SplitLeast.Int(c), algorithm.TargetsExactly(c)
-		if in.liked = algorithm.Positive.Of(c); !in.liked.Given {
-			in.liked = algorithm.Positive.ChooseNumber(c, nil)
-		}
+		in.liked = func(set *dataset.Set) float64 { return algorithm.LikedIn(c, set) }
 	}
 	return in
 }
@@ -131,12 +129,8 @@ func (in input) prepare(set *dataset.Set) (*dataset.Set, error) {
 
 func (in input) params(set *dataset.Set) split.Params {
 	p := in.split
-	switch {
-	case !in.ranks:
-	case in.liked.Given:
-		p.Positive = in.liked.Value + set.Shift
-	default:
-		p.Positive = algorithm.LikedFrom(set)
+	if in.ranks {
+		p.Positive = in.liked(set)
 	}
 	return p
 }

@@ -22,7 +22,7 @@ func TestPublicUsersLeaveTheFederation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, settings := range []string{"algorithm=dp-cmf", "algorithm=dp-cmf feedback=implicit", "algorithm=ssp-c split.validation=0.2", "algorithm=lfl-sgdmf"} {
+	for _, settings := range []string{"algorithm=dp-cmf", "algorithm=dp-cmf feedback=implicit", "algorithm=private-ease", "algorithm=ssp-c split.validation=0.2", "algorithm=lfl-sgdmf"} {
 		e := opened.Experiment(t, "data=synthetic:small epsilon=10 public-users=60 "+settings)
 		if e.Data.Users != 540 || e.Cohort.Clients != 540 {
 			t.Errorf("%s: %d users and %d clients, want 540 of both", settings, e.Data.Users, e.Cohort.Clients)
