@@ -180,6 +180,11 @@ var Benchmarks = []Preset{
 		Data: onBothScales("ml-1m"), Grid: benchRatings, Options: sweep.Options{Skip: references},
 	},
 	{
+		Name: "bench-ml-1m-ranked", Source: "MovieLens 1M", Title: "rankings for a tenth of the users, held out",
+		Data: onBothScales("ml-1m"), Options: sweep.Options{Skip: []string{"algorithm=ease epsilon=1", "algorithm=ease epsilon=5", "algorithm=ease epsilon=20"}},
+		Grid: "algorithm=private-item-bias,ssp-c,private-ease,ease epsilon=1,5,20,inf feedback=implicit baselines=quick",
+	},
+	{
 		Name: "bench-ml-10m", Source: "MovieLens 10M", Title: "ratings, 80/10/10 at random, δ = 1e-5",
 		Data: onBothScales("ml-10m"), Sizes: onBothScales("split.validation=0.1"),
 		Grid: "algorithm=private-item-bias,dpals,dp-cmf,ssp-c epsilon=1,5,20,inf delta=1e-5 baselines=quick",
