@@ -142,11 +142,11 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		return nil, err
 	}
 	for i, r := range records {
-		if err = l.Protect(r.Protection); err != nil {
-			return nil, fmt.Errorf("dp: ledger record %d (session %x, round %d): %w", i, r.Session, r.Round, err)
-		}
 		var charged composition
-		if charged, err = l.prepare(r.Session, r.Round, r.Events); err != nil {
+		if err = l.Protect(r.Protection); err == nil {
+			charged, err = l.prepare(r.Session, r.Round, r.Events)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, round %d): %w", i, r.Session, r.Round, err)
 		}
 		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Round), protects: l.protects}

@@ -51,9 +51,6 @@ func (x *sharedRows) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Emb
 func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 	c := s.Config
 	p.Contribution, p.Clip = kernel.Contribution(contribution.Of(c)), clipNorm.Value(c)
-	if err := p.Validate(); err != nil {
-		return nil, config.Wrap(err)
-	}
 	release := p.Release()
 	release.Scale = algorithm.Scale(release)
 	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(c), release, model.EncodedSize(p.Items, p.Rank))
