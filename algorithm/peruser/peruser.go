@@ -3,6 +3,7 @@
 package peruser
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -359,16 +360,7 @@ func keepLargest(v *protocol.Vector, n int) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch x, y := math.Abs(v.Value[a]), math.Abs(v.Value[b]); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(v.Value[b]), math.Abs(v.Value[a])) })
 	order = order[:n]
 	slices.Sort(order)
 	kept := protocol.Vector{Index: make([]uint32, n), Value: make([]float64, n)}
