@@ -96,10 +96,7 @@ func (t *UserFeatures) Pick(items []int32) *UserFeatures {
 		return nil
 	}
 	out := *t
-	out.kind = make([]int32, len(items))
-	for i, j := range items {
-		out.kind[i] = t.kind[j]
-	}
+	out.kind = model.At(t.kind, items)
 	out.sparse = t.sparse.With(out.kind)
 	return &out
 }

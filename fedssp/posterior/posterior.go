@@ -25,13 +25,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
 
 // Design holds the features of items, sparse. Item j has the columns Column[Start[j]:Start[j+1]],
-// each once, with their values.
+// ascending, with their values.
 type Design struct {
 	Start  []int // one more than items, ascending from 0
 	Column []int
@@ -45,16 +44,6 @@ func (d Design) Items() int { return len(d.Start) - 1 }
 // row returns the features of item j.
 func (d Design) row(j int) (columns []int, values []float64) {
 	return d.Column[d.Start[j]:d.Start[j+1]], d.Value[d.Start[j]:d.Start[j+1]]
-}
-
-// ascending reports whether the columns of every item ascend.
-func (d Design) ascending() bool {
-	for j := range d.Items() {
-		if columns, _ := d.row(j); !slices.IsSorted(columns) {
-			return false
-		}
-	}
-	return true
 }
 
 // Groups counts the groups of columns.
@@ -126,7 +115,6 @@ func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, 
 	for g, t := range p.Groups {
 		e.group[g] = t * t
 	}
-	e.ascending = d.ascending()
 	for i := 0; ; i++ {
 		if err := e.solve(); err != nil {
 			return nil, nil, Prior{}, err
@@ -175,8 +163,6 @@ type estimate struct {
 	own   float64
 	group []float64
 
-	ascending bool // the columns of every item
-
 	beta []float64
 	cov  []float64 // columns x columns
 }
@@ -203,14 +189,8 @@ func (e *estimate) solve() error {
 			right[c] += w * e.y.Value[j]
 			to := raw.Data[c*raw.Stride:][:p]
 			w *= h
-			from := 0
-			if e.ascending {
-				from = i
-			}
-			for k, o := range columns[from:] {
-				if o >= c { // the upper triangle
-					to[o] += w * values[from+k]
-				}
+			for k, o := range columns[i:] { // the upper triangle
+				to[o] += w * values[i+k]
 			}
 		}
 	}
