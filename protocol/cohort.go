@@ -55,7 +55,11 @@ func (c Cohort) Required() int {
 
 // Colluding is c = ⌈γN⌉, the clients that may collude: their noise and their secrets protect no
 // client. If the clients are chosen from more, it is an upper limit of the colluders among them,
-// except with probability 2^-60: see [mostChosen]. Over a million rounds that is 2^-40.
+// except with probability 2^-60. Over a million rounds that is 2^-40.
+//
+// The sample of n, drawn without putting back, has at least k colluders with probability at most exp(-n·D(k/n ‖ p)) if k/n is above
+// p. Here p is their fraction of all, and D is the relative entropy (Hoeffding 1963, theorem 1; by section 6 it holds without
+// putting back). The aggregator decides with which of the sample a round continues, so all chosen clients count.
 func (c Cohort) Colluding() int {
 	least := 0
 	if c.Colluders > 0 {
@@ -65,25 +69,17 @@ func (c Cohort) Colluding() int {
 	if c.Enrolled == 0 {
 		return all
 	}
-	return mostChosen(c.Enrolled, all, c.Clients)
-}
-
-// chance is the probability that more of the chosen clients collude than are assumed.
-const chance = 0x1p-60
-
-// mostChosen returns an upper limit of the marked clients in a sample of n of all, drawn without putting back, except with
-// probability 2^-60. The sample has at least k marked clients with probability at most exp(-n·D(k/n ‖ p)) if k/n is above p. Here p
-// = marked/all, and D is the relative entropy (Hoeffding 1963, theorem 1; by section 6 it holds without putting back). The
-// aggregator decides with which of the sample a round continues, so all chosen clients count.
-func mostChosen(all, marked, n int) int {
-	p, most := float64(marked)/float64(all), min(marked, n)
-	for k := int(p*float64(n)) + 1; k <= most; k++ {
-		if q := float64(k) / float64(n); float64(n)*relativeEntropy(q, p) >= -math.Log(chance) {
+	n, p, most := float64(c.Clients), float64(all)/float64(c.Enrolled), min(all, c.Clients)
+	for k := int(p*n) + 1; k <= most; k++ {
+		if n*relativeEntropy(float64(k)/n, p) >= -math.Log(chance) {
 			return k - 1
 		}
 	}
 	return most
 }
+
+// chance is the probability that more of the chosen clients collude than are assumed.
+const chance = 0x1p-60
 
 // relativeEntropy is D(q ‖ p) of two coins, q above p.
 func relativeEntropy(q, p float64) float64 {

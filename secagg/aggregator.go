@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -230,7 +231,13 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)
 	}
-	a.unheld()
+	for c := range a.held { // the vectors of these did not come, so they have not answered
+		delete(a.heard, c)
+		if a.stage == protocol.StageUnmask {
+			a.answers[ofInputs].Clear(a.roster.find(c))
+		}
+	}
+	clear(a.held)
 	a.stage = a.course().After(s)
 	if a.broken != nil {
 		return a.broken
@@ -244,12 +251,18 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	case protocol.StageMaskedInput:
 		return a.closeInput()
 	case protocol.StageConsistency:
-		return a.closeConsistency()
+		slices.SortFunc(a.signed, func(x, y protocol.Signed) int { return cmp.Compare(x.Client, y.Client) })
+		if need := Quorum(a.plan.Cohort, len(a.roster.members)); len(a.signed) < need { // too few for any client to unmask
+			return &protocol.TooFew{Round: a.plan.Round, Stage: s, Left: len(a.signed), Required: need}
+		}
 	case protocol.StageUnmask:
-		return a.closeUnmask()
-	default:
-		return nil
+		if a.setup.Replaces { // then U2, the clients whose answer arrived, must be able to restore the secrets of both sums
+			a.u2 = slices.Clone(a.answers[ofInputs])
+			a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.wholly(a.u1))
+			return a.starved(a.arrived, a.u2)
+		}
 	}
+	return nil
 }
 
 // Next is the message that opens the stage after the closed one, for a client that answered it. It is asked for once for each.

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -104,15 +103,6 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 	}
 	if need := Quorum(c.plan.Cohort, len(c.roster.members)); count < need {
 		return fmt.Errorf("%w: %d valid signatures, %d required", ErrQuorum, count, need)
-	}
-	return nil
-}
-
-// closeConsistency puts the signatures in the order of clients. It returns an error if they are too few for any client to unmask.
-func (a *Aggregator) closeConsistency() error {
-	slices.SortFunc(a.signed, func(x, y protocol.Signed) int { return cmp.Compare(x.Client, y.Client) })
-	if need := Quorum(a.plan.Cohort, len(a.roster.members)); len(a.signed) < need {
-		return &protocol.TooFew{Round: a.plan.Round, Stage: protocol.StageConsistency, Left: len(a.signed), Required: need}
 	}
 	return nil
 }

@@ -109,7 +109,8 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	switch {
 	case c.Confirms():
 		dealt := h[ofInputs].commitments()
-		if p.faulty = err != nil || dealt.Seed != s.Committed.Seed || dealt.Key != s.Committed.Key; p.faulty {
+		if err != nil || dealt.Seed != s.Committed.Seed || dealt.Key != s.Committed.Key {
+			p.faulty = true
 			return nil
 		}
 	case err != nil:

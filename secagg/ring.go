@@ -335,17 +335,6 @@ func (a *Aggregator) AddPart(clients protocol.Bitmap, sums [][]byte) error {
 	return nil
 }
 
-// unheld has those not have answered the present stage whose vectors did not come.
-func (a *Aggregator) unheld() {
-	for c := range a.held {
-		delete(a.heard, c)
-		if a.stage == protocol.StageUnmask {
-			a.answers[ofInputs].Clear(a.roster.find(c))
-		}
-	}
-	clear(a.held)
-}
-
 // partialView is a set of clients as a client is told of it: the members that the client knows. Where these are not all, it has
 // also the number of all members and the hash that stands for the whole set.
 type partialView struct {

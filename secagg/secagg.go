@@ -52,7 +52,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
@@ -297,17 +296,6 @@ func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	c.answered = u2.clone()
 	c.replacement = &protocol.Replacement{Round: c.plan.Round, Shares: c.reveal(ofChanges, c.survivors.known, c.answered.known)}
 	return c.replacement, nil
-}
-
-// closeUnmask settles U2, the clients whose answer arrived, if noise is replaced. They must be able
-// to restore the secrets of both sums.
-func (a *Aggregator) closeUnmask() error {
-	if !a.setup.Replaces {
-		return nil
-	}
-	a.u2 = slices.Clone(a.answers[ofInputs])
-	a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.wholly(a.u1))
-	return a.starved(a.arrived, a.u2)
 }
 
 // replaced takes a client's shares.

@@ -200,25 +200,20 @@ type sums struct {
 	client     func(protocol.ClientID, protocol.Setup) (client.Sum, error)
 }
 
-func newSums(cfg Config, from *streams) (sums, error) {
+func newSums(cfg Config, from *Entropy) (sums, error) {
 	if cfg.Real {
 		return realSums(cfg, from)
 	}
-	return idealSums(cfg, from), nil
-}
-
-func idealSums(cfg Config, from *streams) sums {
-	src, tables := from.noise(idealSum), cfg.Tables
-	tables = cmp.Or(tables, new(noise.Tables))
+	src, tables := from.noise(idealSum), cmp.Or(cfg.Tables, new(noise.Tables))
 	join := secagg.IdealClients(cfg.Draw)
 	return sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
 		client:     func(_ protocol.ClientID, s protocol.Setup) (client.Sum, error) { return join(s), nil },
-	}
+	}, nil
 }
 
 // realSums returns sums with the whole cryptography, on repeatable secrets.
-func realSums(cfg Config, from *streams) (sums, error) {
+func realSums(cfg Config, from *Entropy) (sums, error) {
 	params := secagg.Params{Mode: cfg.Mode, Rounds: cfg.Rounds, VerifyInputs: cfg.VerifyInputs}
 	identities := make([]ed25519.PrivateKey, len(cfg.Trainers))
 	if cfg.Mode == graph.Active {
@@ -260,14 +255,14 @@ const idealSum = "ideal-sum"
 
 func clientName(i int) string { return "client/" + strconv.Itoa(i) }
 
-// streams gives the parties of a run their randomness. All of it is bound to the run, so that runs
+// Entropy gives the parties of a run their randomness. All of it is bound to the run, so that runs
 // of one seed with different releases do not share their noise. Otherwise one run's released noise
 // could be subtracted from the other's sums.
 //
 // A session that the caller chose identifies the run. Without a session the configuration does and,
 // for draws of a round, the plan, which is unknown before the strategy makes it: equal noise
 // needs equal plans.
-type streams struct {
+type Entropy struct {
 	seed uint64
 	run  string
 	// plans holds the hashes of the plans so far, by round; nil if the caller chose the
@@ -275,11 +270,11 @@ type streams struct {
 	plans map[uint64][sha256.Size]byte
 }
 
-func newStreams(c Config) *streams {
+func newStreams(c Config) *Entropy {
 	if c.Session != (protocol.SessionID{}) {
-		return &streams{seed: c.Seed, run: fmt.Sprintf("%x", c.Session)}
+		return &Entropy{seed: c.Seed, run: fmt.Sprintf("%x", c.Session)}
 	}
-	return &streams{seed: c.Seed, run: fmt.Sprintf("unnamed/%x", c.identity()), plans: make(map[uint64][sha256.Size]byte)}
+	return &Entropy{seed: c.Seed, run: fmt.Sprintf("unnamed/%x", c.identity()), plans: make(map[uint64][sha256.Size]byte)}
 }
 
 // identity hashes everything in the configuration that influences which clients are in a sum, and
@@ -298,21 +293,17 @@ func (c Config) identity() [sha256.Size]byte {
 		Uint(uint64(n.Compute)).Uint(uint64(n.StageTimeout)).Sum()
 }
 
-// Entropy gives the randomness of the parties of a session's run, for a driver that computes a part
-// of it.
-type Entropy struct{ streams *streams }
-
 // EntropyOf returns the Entropy of a run with a seed and a session ([Config]), which must not be
 // zero.
-func EntropyOf(seed uint64, session protocol.SessionID) Entropy {
-	return Entropy{newStreams(Config{Seed: seed, Session: session})}
+func EntropyOf(seed uint64, session protocol.SessionID) *Entropy {
+	return newStreams(Config{Seed: seed, Session: session})
 }
 
 // Client returns the source of the client with that ID.
-func (e Entropy) Client(i int) entropy.Source { return e.streams.noise(clientName(i)) }
+func (s *Entropy) Client(i int) entropy.Source { return s.noise(clientName(i)) }
 
 // Sum returns the source of an ideal sum's noise.
-func (e Entropy) Sum() entropy.Source { return e.streams.noise(idealSum) }
+func (s *Entropy) Sum() entropy.Source { return s.noise(idealSum) }
 
 // Apart returns the source of secrets for a run without clients, bound to its session.
 func Apart(seed uint64, session protocol.SessionID) entropy.Source {
@@ -320,7 +311,7 @@ func Apart(seed uint64, session protocol.SessionID) entropy.Source {
 }
 
 // planned records a plan before any draw for it.
-func (s *streams) planned(p *protocol.Plan) {
+func (s *Entropy) planned(p *protocol.Plan) {
 	if s.plans != nil {
 		s.plans[p.Round] = p.Hash()
 	}
@@ -328,10 +319,10 @@ func (s *streams) planned(p *protocol.Plan) {
 
 // keys returns a party's source for the keys and masks of the secure sum, which hide nothing in a
 // simulation.
-func (s *streams) keys(party string) entropy.Source { return simulated.New(s.seed, s.run+"/"+party) }
+func (s *Entropy) keys(party string) entropy.Source { return simulated.New(s.seed, s.run+"/"+party) }
 
 // noise returns a party's source of noise: streams numbered by round.
-func (s *streams) noise(party string) entropy.Source {
+func (s *Entropy) noise(party string) entropy.Source {
 	if s.plans == nil {
 		return s.keys(party)
 	}
@@ -339,13 +330,13 @@ func (s *streams) noise(party string) entropy.Source {
 }
 
 // of returns a party's source for one round, however its streams are numbered.
-func (s *streams) of(party string, round uint64) entropy.Source {
+func (s *Entropy) of(party string, round uint64) entropy.Source {
 	return simulated.New(s.seed, fmt.Sprintf("%s/%x/%s", s.run, s.plans[round], party))
 }
 
 // trainer makes a trainer draw from streams of the plan, if plans distinguish runs. The trainer may
 // number its streams as it likes.
-func (s *streams) trainer(t client.Trainer, id protocol.ClientID) client.Trainer {
+func (s *Entropy) trainer(t client.Trainer, id protocol.ClientID) client.Trainer {
 	if s.plans == nil {
 		return t
 	}
@@ -355,7 +346,7 @@ func (s *streams) trainer(t client.Trainer, id protocol.ClientID) client.Trainer
 // planned is a trainer that draws from streams of the plan.
 type planned struct {
 	client.Trainer
-	streams *streams
+	streams *Entropy
 	party   string
 }
 

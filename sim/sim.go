@@ -208,7 +208,7 @@ type middle interface {
 // federation is a run in progress.
 type federation struct {
 	cfg        Config
-	streams    *streams
+	streams    *Entropy
 	queue      *queue
 	sized      sized // the latest message
 	now        time.Time

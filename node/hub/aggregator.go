@@ -178,10 +178,8 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 			return nil, errors.Join(err, a.heads.Close())
 		}
 	}
-	gate := &peer.AllowList{Allow: a.admits, TurnedAway: a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10)),
-		NoRoom: a.noRoom(rate.NewLimiter(rate.Every(10*time.Second), 10))}
 	peers := cfg.Registry.Federation().Places() + 1 + len(cfg.Relays)
-	if a.host, err = peer.NewHub(cfg.Identity.Ed25519(), cfg.Listen, peers, gate, cfg.Transports...); err != nil {
+	if a.host, err = peer.NewHub(cfg.Identity.Ed25519(), cfg.Listen, peers, a.gate(), cfg.Transports...); err != nil {
 		return nil, errors.Join(err, a.heads.Close())
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)

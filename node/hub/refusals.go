@@ -18,35 +18,31 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// turnedAway returns a function that logs peers that are neither enrolled nor invited. Strangers may be
-// many, so the limiter bounds the lines.
-func (a *Aggregator) turnedAway(often *rate.Limiter) func(network.Conn) {
-	return func(c network.Conn) {
-		if !often.Allow() {
-			return
-		}
-		text := "turned away: this peer is not enrolled, holds no ticket that was read here, and is no relay. If it is a party of yours, the tickets were not read (SIGHUP), " +
-			"or the state of this aggregator has lost its enrolment. If it is a relay, name its key with --relay"
-		if a.above != nil {
-			text = "turned away: this peer is not on the list of parties that the aggregator has sent to this relay. A party enrols with the aggregator first"
-		}
-		a.cfg.Log.Warn().Stringer("peer", c.RemotePeer()).Stringer("address", c.RemoteMultiaddr()).Msg(text)
+// gate logs peers that are neither enrolled nor invited, and connections for which there is no room. Strangers may be many, so
+// limiters bound the lines.
+func (a *Aggregator) gate() *peer.AllowList {
+	text := "turned away: this peer is not enrolled, holds no ticket that was read here, and is no relay. If it is a party of yours, the tickets were not read (SIGHUP), " +
+		"or the state of this aggregator has lost its enrolment. If it is a relay, name its key with --relay"
+	if a.above != nil {
+		text = "turned away: this peer is not on the list of parties that the aggregator has sent to this relay. A party enrols with the aggregator first"
 	}
-}
-
-// noRoom returns a function that logs connections for which there is no room.
-func (a *Aggregator) noRoom(often *rate.Limiter) func(multiaddr.Multiaddr, error) {
-	return func(from multiaddr.Multiaddr, err error) {
-		if often.Allow() {
+	strangers, full := rate.NewLimiter(rate.Every(10*time.Second), 10), rate.NewLimiter(rate.Every(10*time.Second), 10)
+	return &peer.AllowList{Allow: a.admits, TurnedAway: func(c network.Conn) {
+		if strangers.Allow() {
+			a.cfg.Log.Warn().Stringer("peer", c.RemotePeer()).Stringer("address", c.RemoteMultiaddr()).Msg(text)
+		}
+	}, NoRoom: func(from multiaddr.Multiaddr, err error) {
+		if full.Allow() {
 			a.cfg.Log.Warn().Err(err).Stringer("address", from).
 				Msg("turned away for lack of room: this party or this address has too many connections, or all addresses together have. A party closes its older connections by itself; many of one address are of strangers, whom a firewall keeps out")
 		}
-	}
+	}}
 }
 
 // refuseSecond refuses a server for good if another process of it is connected and still answers: both would lead sessions, and

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -54,36 +55,22 @@ type Spec struct {
 	Len   int    // coordinates, from 0 to MaxLen
 }
 
-// Validate reports everything that is out of range.
-func (s Spec) Validate() error {
-	if err := checkShape(s.Width, s.Len); err != nil {
-		return fmt.Errorf("mask: vector %q: %w", s.Name, err)
-	}
-	return nil
-}
-
 // checkShape reports a width and a length that no vector has.
 func checkShape(width uint8, length int) error {
-	var problems []error
-	if width < MinWidth || width > MaxWidth {
-		problems = append(problems, fmt.Errorf("%w: %d bits; it must have %d to %d", ErrWidth, width, MinWidth, MaxWidth))
-	}
-	if length < 0 || length > MaxLen {
-		problems = append(problems, fmt.Errorf("%w: %d coordinates; there must be 0 to %d", ErrLen, length, MaxLen))
-	}
-	return errors.Join(problems...)
+	var wrong problems.List
+	wrong.If(width < MinWidth || width > MaxWidth, "%w: %d bits; it must have %d to %d", ErrWidth, width, MinWidth, MaxWidth)
+	wrong.If(length < 0 || length > MaxLen, "%w: %d coordinates; there must be 0 to %d", ErrLen, length, MaxLen)
+	return errors.Join(wrong...)
 }
 
 // DeriveKey returns the AES-128 key of a mask, as the package comment defines it. NewStream expands
 // it; on its own it serves to check that two implementations agree. It returns the errors of
 // [NewStream].
 func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([KeySize]byte, error) {
-	var problems []error
-	if kind != Pair && kind != Self {
-		problems = append(problems, fmt.Errorf("mask: vector %q: %w: %v; it must be Pair or Self", spec.Name, ErrKind, kind))
-	}
-	if err := errors.Join(append(problems, spec.Validate())...); err != nil {
-		return [KeySize]byte{}, err
+	wrong := problems.List{checkShape(spec.Width, spec.Len)}
+	wrong.If(kind != Pair && kind != Self, "%w: %v; it must be Pair or Self", ErrKind, kind)
+	if err := errors.Join(wrong...); err != nil {
+		return [KeySize]byte{}, fmt.Errorf("mask: vector %q: %w", spec.Name, err)
 	}
 	info := protocol.NewTranscript(domain).Text(kind.String()).Bytes(ctx.Session[:]).Uint(ctx.Round).Bytes(ctx.Binding[:]).
 		Text(spec.Name).Uint(uint64(spec.Width)).Uint(uint64(spec.Len)).Encoding()

@@ -41,7 +41,7 @@ func newJob(e *experiment.Experiment, x exchange, shards int) Job {
 // site is an experiment in a worker's process, with the trainers of the shards that the process computes.
 type site struct {
 	e       *experiment.Experiment
-	entropy sim.Entropy
+	entropy *sim.Entropy
 	tables  noise.Tables
 
 	mu    sync.Mutex
