@@ -271,10 +271,9 @@ func (p *Plan) Validate() error {
 	errs.If(len(p.Releases) == 0, "the plan releases nothing")
 	names := make(map[string]bool)
 	for _, r := range p.Releases {
-		if errs = append(errs, r.Validate()); names[r.Name] {
-			// Noise is drawn from streams by name: two of one name would share it.
-			errs = append(errs, fmt.Errorf("release %q: the name stands twice; names must differ", r.Name))
-		}
+		// Noise is drawn from streams by name: two of one name would share it.
+		errs = append(errs, r.Validate())
+		errs.If(names[r.Name], "release %q: the name stands twice; names must differ", r.Name)
 		names[r.Name] = true
 	}
 	return errors.Join(errs...)

@@ -55,6 +55,7 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -133,25 +134,15 @@ func (p Params) Validate(plan *protocol.Plan) error {
 
 // validateSetup is the part that can be checked before there is a plan.
 func (p Params) validateSetup(s protocol.Setup) error {
-	var errs []error
+	_, err := graph.Choose(p.Graph(s))
+	errs := problems.List{err}
 	if p.Mode == graph.Active {
-		if s.Replaces {
-			errs = append(errs, ErrReplace)
-		}
-		if s.Cohort.Enrolled > 0 {
-			errs = append(errs, ErrChosen)
-		}
-		if n := s.Cohort.Clients; len(p.Identities) != n {
-			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), n))
-		}
+		errs.If(s.Replaces, "%w", ErrReplace)
+		errs.If(s.Cohort.Enrolled > 0, "%w", ErrChosen)
+		errs.If(len(p.Identities) != s.Cohort.Clients, "the enrolment list has %d keys for %d clients", len(p.Identities), s.Cohort.Clients)
 		for id, k := range p.Identities {
-			if len(k) != ed25519.PublicKeySize {
-				errs = append(errs, fmt.Errorf("the enrolment list has %d bytes as the key of client %d; an Ed25519 key has %d", len(k), id, ed25519.PublicKeySize))
-			}
+			errs.If(len(k) != ed25519.PublicKeySize, "the enrolment list has %d bytes as the key of client %d; an Ed25519 key has %d", len(k), id, ed25519.PublicKeySize)
 		}
-	}
-	if _, err := graph.Choose(p.Graph(s)); err != nil {
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
