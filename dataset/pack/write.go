@@ -1,4 +1,4 @@
-// Package pack writes sets in the packed form (dataset/pack/packed.md), in two to three bytes a rating, and opens files of it: [Write], [File] and
+// Package pack writes sets in the packed form (dataset/pack/packed.md), in two to three bytes a rating, and opens files of it: [Write] and
 // [Open]. A file is mapped into memory and checked byte by byte. Times, test files, public users and profiles have no packed form.
 package pack
 
@@ -21,7 +21,6 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
-	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // The packed form of a set, as dataset/pack/packed.md has it:
@@ -211,16 +210,6 @@ func (p *Writer) ids(list []string, most int) int {
 		p.write(append(binary.AppendUvarint(nil, uint64(len(id))), id...))
 	}
 	return int(p.written - before)
-}
-
-// File has write fill a file, which must not be there yet (else the error wraps [fs.ErrExist]). The file appears when it is whole:
-// before, and if anything fails, nothing is there but a hidden draft, which is removed.
-func File(path string, write func(io.Writer) (Report, error)) (p Report, err error) {
-	err = atomicfile.New(path, func(w io.Writer) (err error) {
-		p, err = write(w)
-		return err
-	})
-	return p, err
 }
 
 type footer struct {

@@ -40,6 +40,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/pack"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // Open opens a data set. The spec has one of these forms:
@@ -255,8 +256,12 @@ func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report
 }
 
 // PackFile is [Pack] to a file, which must not be there yet (else the error wraps [fs.ErrExist]). It appears when it is whole.
-func PackFile(ctx context.Context, spec string, o Options, path string) (pack.Report, error) {
-	return pack.File(path, func(w io.Writer) (pack.Report, error) { return Pack(ctx, spec, o, w) })
+func PackFile(ctx context.Context, spec string, o Options, path string) (p pack.Report, err error) {
+	err = atomicfile.New(path, func(w io.Writer) (err error) {
+		p, err = Pack(ctx, spec, o, w)
+		return err
+	})
+	return p, err
 }
 
 // RegressionFile is the open file of a regression.

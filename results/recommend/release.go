@@ -161,18 +161,30 @@ func openRelease(ctx context.Context, dir string, o Options) (*Recommender, erro
 			return nil, err
 		}
 	}
-	rel, own, m, failed := releaseFor(ctx, dir, o)
+	c, m, failed := results.ReadConfig(dir)
 	if failed != nil {
-		if errors.Is(err, results.ErrOtherData) && rel == nil {
-			return nil, fmt.Errorf("%w; %w", err, failed)
+		return nil, failed
+	}
+	rel, failed := releaseOf(dir, c)
+	if failed != nil {
+		if errors.Is(err, results.ErrOtherData) {
+			failed = fmt.Errorf("%w; %w", err, failed)
 		}
 		return nil, failed
+	}
+	data := cmp.Or(o.Data, algorithm.Data.Of(c))
+	if o.Form != nil {
+		o.Form(&c)
+	}
+	own, err := experiment.OpenOther(ctx, c, data, rel.items.Min-rel.items.Shift, rel.items.Max-rel.items.Shift, o.Progress)
+	if err != nil {
+		return nil, err
 	}
 	r, err := rel.over(own)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", cmp.Or(o.Data, algorithm.Data.Of(rel.config)), m.Data, rel.meaning(), rel.strange(own))
+	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", data, m.Data, rel.meaning(), rel.strange(own))
 	return r, nil
 }
 
@@ -392,21 +404,4 @@ func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err err
 	set = set.Raised()
 	own, unknown = r.mapped(set, set.ByUser(), 0)
 	return own, unknown, nil
-}
-
-// releaseFor opens the release of a finished run, and other ratings on its scale.
-func releaseFor(ctx context.Context, dir string, o Options) (r *release, own *dataset.Set, m results.Manifest, err error) {
-	c, m, err := results.ReadConfig(dir)
-	if err != nil {
-		return nil, nil, m, err
-	}
-	if r, err = releaseOf(dir, c); err != nil {
-		return nil, nil, m, err
-	}
-	data := cmp.Or(o.Data, algorithm.Data.Of(c))
-	if o.Form != nil {
-		o.Form(&c)
-	}
-	own, err = experiment.OpenOther(ctx, c, data, r.items.Min-r.items.Shift, r.items.Max-r.items.Shift, o.Progress)
-	return r, own, m, err
 }
