@@ -36,7 +36,6 @@ type Comparison struct {
 	Interval   [2]float64 `json:"interval"`   // 95%, by the bootstrap
 	P          float64    `json:"p"`          // two-sided, by the bootstrap
 	PSwap      float64    `json:"p_randomisation"`
-	PWilcoxon  float64    `json:"p_wilcoxon"`
 	Resamples  int        `json:"resamples"`
 	BetterA    int        `json:"users_better_in_a"`
 	BetterB    int        `json:"users_better_in_b"`
@@ -61,9 +60,8 @@ const rmse = "test_rmse"
 // ([recommend.Tested.OpenOutside]); at least one is a run. Two runs must have the same test. Compare
 // looks at users and not at ratings, because ratings of a user are alike. The results say how far
 // the difference depends on the tested users, not how far on the seed of the training. There are
-// three tests: users drawn anew with replacement (the bootstrap, which also gives the interval),
-// the users' values swapped at random between the models (Fisher's randomisation), and Wilcoxon's
-// signed ranks.
+// two tests: users drawn anew with replacement (the bootstrap, which also gives the interval), and
+// the users' values swapped at random between the models (Fisher's randomisation).
 func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, error) {
 	c := &Comparison{A: a, B: b, Resamples: p.Resamples}
 	models, err := c.open(ctx)
@@ -278,8 +276,8 @@ func same(i int) int { return i }
 // alike reports whether two sums are equal except for rounding: a saved model has single precision.
 func alike(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
 
-// test sets the p-values of the randomisation test (Smucker, Allan and Carterette 2007) and of
-// Wilcoxon's.
+// test sets the p-value of the randomisation test. Wilcoxon's test of signed ranks answers another question (Smucker, Allan and
+// Carterette 2007).
 func (c *Comparison) test(users [][2]userSum, draw func(n int) int) {
 	extreme := 0
 	for range c.Resamples {
@@ -290,42 +288,6 @@ func (c *Comparison) test(users [][2]userSum, draw func(n int) int) {
 		}
 	}
 	c.PSwap = float64(extreme+1) / float64(c.Resamples+1)
-	d := make([]float64, len(users))
-	for i, u := range users {
-		if !alike(u[0].sum, u[1].sum) {
-			d[i] = u[1].sum/float64(u[1].n) - u[0].sum/float64(u[0].n)
-		}
-	}
-	c.PWilcoxon = wilcoxon(d)
-}
-
-// wilcoxon returns the two-sided p-value of the signed-rank test that differences are symmetric
-// about 0 (Wilcoxon 1945), by the normal approximation. Differences of 0 are left out, equal ones
-// share their mean rank, and the variance is corrected for them. It is 1 if all are 0.
-func wilcoxon(differences []float64) float64 {
-	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
-	if len(d) == 0 {
-		return 1
-	}
-	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
-	n := float64(len(d))
-	plus, variance := 0., n*(n+1)*(2*n+1)/24
-	for from := 0; from < len(d); {
-		to := from + 1
-		for to < len(d) && math.Abs(d[to]) == math.Abs(d[from]) {
-			to++
-		}
-		ties, rank := float64(to-from), float64(from+1+to)/2
-		for _, x := range d[from:to] {
-			if x > 0 {
-				plus += rank
-			}
-		}
-		variance -= (ties*ties*ties - ties) / 48
-		from = to
-	}
-	z := (plus - n*(n+1)/4) / math.Sqrt(variance)
-	return math.Erfc(math.Abs(z) / math.Sqrt2)
 }
 
 // Print writes the comparison in words and, of runs, what to do next.
@@ -345,7 +307,7 @@ func (c *Comparison) Print(w io.Writer) error {
 	text := fmt.Sprintf("A  %s  %s %.4f\nB  %s  %s %.4f\n\n", c.A, label, c.ValueA, c.B, label, c.ValueB)
 	text += fmt.Sprintf("B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g\n", c.Difference, c.Interval[0], c.Interval[1], c.P)
 	text += fmt.Sprintf("       %s: %s have %s in A and %s in B; %s resamples of users\n", what, units.Count(c.BetterA), better, units.Count(c.BetterB), units.Count(c.Resamples))
-	text += fmt.Sprintf("       other tests: p = %.4g by randomisation, %.4g by Wilcoxon's signed ranks\n%s\n", c.PSwap, c.PWilcoxon, verdict)
+	text += fmt.Sprintf("       by randomisation p = %.4g\n%s\n", c.PSwap, verdict)
 	if c.Passed > 0 {
 		text += fmt.Sprintf("%d rows of the file name a user or an item that the run does not have; they were passed over.\n", c.Passed)
 	}

@@ -38,24 +38,6 @@ func TestARunAgainstItself(t *testing.T) {
 	}
 }
 
-// The differences come from Wilcoxon's example in the documentation of SciPy: W = 24 of 15
-// differences, so z = (24 - 60)/√310 = -2.04466 and p = 0.04089 (R: wilcox.test, exact=FALSE,
-// correct=FALSE).
-func TestWilcoxon(t *testing.T) {
-	d := []float64{6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75}
-	near(t, "p", wilcoxon(d), 0.04089, 5e-6)
-	near(t, "p with zeros", wilcoxon(append(d, 0, 0)), 0.04089, 5e-6)
-	// Ties by hand: |d| = 1, 1, 2 have ranks 1.5, 1.5, 3; the positive ones sum to 4.5, the mean is 3,
-	// and the variance is 3*4*7/24 - (8-2)/48 = 3.375. So z = 1.5/1.83712 = 0.81650, p = 0.41422.
-	near(t, "p with ties", wilcoxon([]float64{1, -1, 2}), 0.41422, 5e-6)
-	near(t, "no difference", wilcoxon([]float64{0, 0}), 1, 0)
-	far := make([]float64, 100)
-	for i := range far {
-		far[i] = float64(i + 1)
-	}
-	near(t, "p of a hundred gains", wilcoxon(far), 3.896559845e-18, 1e-26) // scipy.stats.wilcoxon(range(1, 101), mode="approx", correction=False)
-}
-
 // Three users have eight ways to swap, and lists of A 1, 1, 1 against 0, 0, 0 of B. Only the two
 // ways that swap none or all have a difference as large: p = 1/4.
 func TestRandomisation(t *testing.T) {

@@ -331,7 +331,7 @@ def compare(a: Any, b: Any, metric: Optional[str] = None, *, resamples: Optional
     Returns
     -------
     dict
-        ``difference``, its 95% ``interval``, ``p`` of the bootstrap, ``p_randomisation``, ``p_wilcoxon`` and more.
+        ``difference``, its 95% ``interval``, ``p`` of the bootstrap, ``p_randomisation`` and more.
     """
     more = ["--metric", metric] if metric else []
     more += ["--resamples", str(resamples)] if resamples is not None else []
