@@ -86,8 +86,8 @@ func npyFile(dir string, x model.Named) atomicfile.File {
 	}}
 }
 
-// npyHeader is the description in a file of npyFile.
-var npyHeader = regexp.MustCompile(`^\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
+// npyHeader ends the first line in a file of npyFile, behind lengths that the format aligns such that none is a newline.
+var npyHeader = regexp.MustCompile(`\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
 
 // readNPY reads a matrix of finite numbers of the given size; cols -1 accepts any number of
 // columns. It reads only the format of npyFile: npyio's reader takes missing bytes for zeros, and
@@ -97,9 +97,9 @@ func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	header, numbers, ok := cutNPY(b)
+	header, numbers, _ := bytes.Cut(b, []byte("\n"))
 	shape := npyHeader.FindSubmatch(header)
-	if !ok || shape == nil {
+	if shape == nil || !bytes.HasPrefix(b, []byte("\x93NUMPY")) {
 		return nil, fmt.Errorf("%s: it is not a matrix of float64 in NumPy's format, as a run leaves it", path)
 	}
 	if cols < 0 {
@@ -120,22 +120,6 @@ func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 		}
 	}
 	return m, nil
-}
-
-// cutNPY cuts a file of version 1 or 2 into its description and its numbers.
-func cutNPY(b []byte) (header, numbers []byte, ok bool) {
-	b, ok = bytes.CutPrefix(b, []byte("\x93NUMPY"))
-	if !ok || len(b) < 6 {
-		return nil, nil, false
-	}
-	size, rest := int64(binary.LittleEndian.Uint16(b[2:])), b[4:]
-	if b[0] != 1 {
-		size, rest = int64(binary.LittleEndian.Uint32(b[2:])), b[6:]
-	}
-	if size > int64(len(rest)) {
-		return nil, nil, false
-	}
-	return rest[:size], rest[size:], true
 }
 
 // Files of a deployment's model, beside embeddings and summary.json.
