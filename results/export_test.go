@@ -120,9 +120,9 @@ func TestWord2Vec(t *testing.T) {
 	if got, want := string(contents(t, dir, "item_embeddings.txt")), "2 2\n7 1 -0.5\n8 0.1 3\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// As Python's urllib.parse.quote writes them, except letters outside of ASCII.
+	// As Python's urllib.parse.quote writes them.
 	dir, _ = written(t, "word2vec", some("The 39 Steps", "100%\u00a0é"))
-	if got, want := string(contents(t, dir, "item_embeddings.txt")), "2 2\nThe%2039%20Steps 1 -0.5\n100%25%C2%A0é 0.1 3\n"; got != want {
+	if got, want := string(contents(t, dir, "item_embeddings.txt")), "2 2\nThe%2039%20Steps 1 -0.5\n100%25%C2%A0%C3%A9 0.1 3\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := string(contents(t, dir, "item_embeddings.ids.json")), "[\"The 39 Steps\",\"100%\u00a0é\"]\n"; got != want {

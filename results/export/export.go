@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,7 +183,7 @@ func toFAISS(name string, x model.Embeddings) (map[string][]byte, error) {
 
 // toWord2Vec writes the text format of word2vec: a line with the size, and then an id and its
 // numbers in each line, with spaces between. The format has no form for an id with a space. If there is one, ids are
-// written with %20 for a space and %25 for a percent sign, as in URLs, and a second file has the ids as they are.
+// written as in URLs, with %20 for a space, and a second file has the ids as they are.
 func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
 	var b strings.Builder
 	rows, rank := x.Matrix.Dims()
@@ -193,7 +194,7 @@ func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
 			return nil, errors.New("an id is empty, which word2vec has no form for; take another format")
 		}
 		if spaced {
-			id = escaped(id)
+			id = url.PathEscape(id)
 		}
 		b.WriteString(id)
 		for _, v := range x.Matrix.Row(i) {
@@ -208,21 +209,6 @@ func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
 	ids, err := json.Marshal(x.IDs)
 	files[name+".ids.json"] = append(ids, '\n')
 	return files, err
-}
-
-// escaped returns an id with each byte of its spaces and percent signs as % and two digits.
-func escaped(id string) string {
-	var b strings.Builder
-	for _, r := range id {
-		if r != '%' && !unicode.IsSpace(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, c := range []byte(string(r)) {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }
 
 // Line is an item of one user's list of recommendations.
