@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli/screen"
@@ -281,29 +279,19 @@ func (t *Table) CSV(w io.Writer) error {
 	return out.Error()
 }
 
-// record returns a row by the names of its columns, without the numbers that it lacks.
-func (t *Table) record(r Row) map[string]any {
-	row := map[string]any{"run": r.Name}
-	for _, k := range t.columns() {
-		row[k.Name] = r.Settings[k.Name]
-	}
-	for _, m := range t.Metrics {
-		if v := r.value(m); !math.IsNaN(v) {
-			row[m] = v
-		}
-	}
-	return row
-}
-
 // JSON writes a list of objects with the columns of CSV; a number that a row lacks, or that
 // is infinite, is null.
 func (t *Table) JSON(w io.Writer) error {
 	rows := make([]map[string]any, 0, len(t.Rows))
 	for _, r := range t.Rows {
-		row := t.record(r)
+		row := map[string]any{"run": r.Name}
+		for _, k := range t.columns() {
+			row[k.Name] = r.Settings[k.Name]
+		}
 		for _, m := range t.Metrics {
-			if v, there := row[m].(float64); !there || math.IsInf(v, 0) {
-				row[m] = nil
+			row[m] = nil
+			if v := r.value(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				row[m] = v
 			}
 		}
 		rows = append(rows, row)
@@ -311,25 +299,6 @@ func (t *Table) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(rows)
-}
-
-// Parquet writes the columns of CSV: texts, and numbers that may be null.
-func (t *Table) Parquet(w io.Writer) error {
-	group := parquet.Group{"run": parquet.String()}
-	for _, k := range t.columns() {
-		group[k.Name] = parquet.String()
-	}
-	for _, m := range t.Metrics {
-		group[m] = parquet.Optional(parquet.Leaf(parquet.DoubleType))
-	}
-	schema := parquet.NewSchema("runs", group)
-	out := parquet.NewGenericWriter[map[string]any](w, schema)
-	for _, r := range t.Rows {
-		if _, err := out.Write([]map[string]any{t.record(r)}); err != nil {
-			return err
-		}
-	}
-	return out.Close()
 }
 
 // Metric returns the full name of one of the table's numbers. A name is whole, such as test_rmse,

@@ -210,7 +210,7 @@ func algorithmNamed(name string) (algorithm.Algorithm, error) {
 
 type resultsCmd struct {
 	Dirs    []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
-	Format  string   `enum:"table,markdown,latex,csv,json,parquet" default:"table" help:"table (the metrics that are looked at first); markdown or latex, for papers: means over seeds, marked; or all metrics as csv, json or parquet."`
+	Format  string   `enum:"table,markdown,latex,csv,json" default:"table" help:"table (the metrics that are looked at first); markdown or latex, for papers: means over seeds, marked; or all metrics as csv or json."`
 	Metrics string   `placeholder:"NAMES" help:"These metrics, such as rmse,ndcg@10,recall@20."`
 	With    []string `placeholder:"NAME=FILE" sep:"none" help:"Add a row for a method outside fedsim, by what it predicts on the runs' test: a file with the columns user, item and predicted (or rank). May be repeated."`
 	Over    string   `placeholder:"KEYS" help:"Means and deviations over runs that differ in these keys alone, such as seed."`
@@ -258,8 +258,6 @@ func (c *resultsCmd) Run(ctx context.Context, s verb.Streams) error {
 		return t.CSV(s.Out)
 	case "json":
 		return t.JSON(s.Out)
-	case "parquet":
-		return t.Parquet(s.Out)
 	}
 	if c.Against == "" && c.Metrics == "" {
 		t = t.Shown()
@@ -270,7 +268,7 @@ func (c *resultsCmd) Run(ctx context.Context, s verb.Streams) error {
 // paper prints the table as papers do: means over --over, which is the seed by default.
 func (c *resultsCmd) paper(s verb.Streams, t *study.Table) error {
 	if c.Against != "" {
-		return cli.Misusef("--format %s prints means, and --against differences; use table, csv, json or parquet with --against", c.Format)
+		return cli.Misusef("--format %s prints means, and --against differences; use table, csv or json with --against", c.Format)
 	}
 	over, err := t.Over(cmp.Or(c.Over, "seed"))
 	if err != nil {
