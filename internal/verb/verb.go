@@ -38,9 +38,8 @@ type Verb struct {
 	Name     string // in lower case, as people type it
 	Help     string // a line
 	Examples string // three calls, a line each, for the end of the verb's help
-	// New returns a pointer to the verb's struct of flags, which has a method Run for kong. The function flags makes flags for
-	// the keys that it selects.
-	New func(flags func(func(*config.Key) bool) KeyFlags) any
+	// New returns a pointer to the verb's struct of flags, which has a method Run for kong.
+	New func() any
 }
 
 var added []Verb
@@ -51,14 +50,14 @@ func Add(list ...Verb) { added = append(added, list...) }
 // Added lists the verbs that were added.
 func Added() []Verb { return added }
 
-// Tree returns the added verbs as a part of the tree of commands. The function flags makes the flags of keys for the verb of a name.
-func Tree(flags func(verb string, take func(*config.Key) bool) KeyFlags) kong.Plugins {
+// Tree returns the added verbs as a part of the tree of commands.
+func Tree() kong.Plugins {
 	if len(added) == 0 {
 		return nil
 	}
 	fields, values := make([]reflect.StructField, len(added)), make([]reflect.Value, len(added))
 	for i, v := range added {
-		values[i] = reflect.ValueOf(v.New(func(take func(*config.Key) bool) KeyFlags { return flags(v.Name, take) })).Elem()
+		values[i] = reflect.ValueOf(v.New()).Elem()
 		fields[i] = reflect.StructField{Name: strings.ToUpper(v.Name[:1]) + v.Name[1:], Type: values[i].Type(), Tag: reflect.StructTag(fmt.Sprintf("cmd:\"\" help:%q", v.Help))}
 	}
 	tree := reflect.New(reflect.StructOf(fields))

@@ -22,7 +22,7 @@ func init() {
 fedsim plot runs/sweep --out rmse.pdf --width 8.5 --no-title
 fedsim plot runs/a runs/b --out learning.svg --figure learning
 `,
-			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(plotCmd) },
+			New: func() any { return new(plotCmd) },
 		},
 		verb.Verb{
 			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
@@ -30,7 +30,7 @@ fedsim plot runs/a runs/b --out learning.svg --figure learning
 fedsim report runs/sweep --out study.html
 fedsim report runs/a runs/b --title 'Two algorithms'
 `,
-			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(reportCmd) },
+			New: func() any { return new(reportCmd) },
 		},
 		verb.Verb{
 			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
@@ -38,8 +38,8 @@ fedsim report runs/a runs/b --title 'Two algorithms'
 fedsim tune --algorithm lfl-sgdmf --over rounds=5..40 --set split.validation=0.1
 fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split.validation=0.1
 `,
-			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
-				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(*config.Key) bool { return true })}}
+			New: func() any {
+				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}}
 			},
 		},
 		verb.Verb{
@@ -48,8 +48,8 @@ fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split
 fedsim audit --algorithm lfl-sgdmf --epsilon 1
 fedsim audit --algorithm lfl-sgdmf --epsilon 1 --neighbours
 `,
-			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
-				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(k *config.Key) bool { return !notAudited(k) })}}
+			New: func() any {
+				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !notAudited(k) })}}
 			},
 		},
 		verb.Verb{
@@ -58,8 +58,8 @@ fedsim audit --algorithm lfl-sgdmf --epsilon 1 --neighbours
 fedsim attack promote --liars 0.01
 fedsim attack attribute --data ratings.csv --control
 `,
-			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
-				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(k *config.Key) bool { return !notAttacked(k) })}}
+			New: func() any {
+				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !notAttacked(k) })}}
 			},
 		},
 		verb.Verb{
@@ -68,7 +68,7 @@ fedsim attack attribute --data ratings.csv --control
 fedsim verify state-server/current --json
 fedsim verify state-server/current --again --owners shop-a.csv --owners shop-b.csv
 `,
-			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(verifyCmd) },
+			New: func() any { return new(verifyCmd) },
 		},
 	)
 	verb.OverTime = overTime

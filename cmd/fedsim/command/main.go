@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -58,36 +57,16 @@ type commands struct {
 	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
-// newCommands makes the tree, whose flags for keys follow from their declarations. Making flags takes most of the
-// time of a short call, so a call that begins with the name of a command has them at that command alone. The help and
-// the version of the whole have none. Any other call has them at all commands.
-func newCommands(call ...string) commands {
+// newCommands makes the tree, whose flags for keys follow from their declarations.
+func newCommands() commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
-	alone := len(call) > 0 && isCommand(call[0]) || len(call) == 1 && slices.Contains([]string{"-h", "--help", "--version"}, call[0])
-	flags := func(name string, take func(*config.Key) bool) verb.KeyFlags {
-		if alone && name != call[0] {
-			return verb.KeyFlags{}
-		}
-		return verb.NewKeyFlags(take)
-	}
 	return commands{
-		Added: verb.Tree(flags),
-		Sweep: sweepCmd{KeyFlags: flags("sweep", func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
-		Run:   runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags("run", func(*config.Key) bool { return true })}},
-		Plan:  planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags("plan", func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
+		Added: verb.Tree(),
+		Sweep: sweepCmd{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
+		Run:   runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}},
+		Plan:  planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
-}
-
-// isCommand reports whether a word is the name of a command of this tree. The commands that tell of the tree itself,
-// such as help, are not among them.
-func isCommand(word string) bool {
-	for f := range reflect.TypeFor[commands]().Fields() {
-		if _, ok := f.Tag.Lookup("cmd"); ok && strings.ToLower(f.Name) == word {
-			return true
-		}
-	}
-	return slices.ContainsFunc(verb.Added(), func(v verb.Verb) bool { return v.Name == word })
 }
 
 // gcPercent is GOGC for simulations. All masked inputs of a federation are on their way at one
@@ -144,7 +123,7 @@ func complete() cli.Program {
 
 // runParsed is the command without the process around it. It calls parsed after the call is parsed.
 func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
-	c, p := newCommands(args...), complete()
+	c, p := newCommands(), complete()
 	p.Bind = func() (any, error) {
 		parsed()
 		return s, nil

@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -179,36 +178,6 @@ func TestRunFlagsAreKeys(t *testing.T) {
 	for _, key := range keys {
 		if !strings.Contains(key, ".") && key != algorithm.ChosenBy.Name && !slices.Contains(flags, key) { // tune writes chosen-by
 			t.Errorf("the key %s has no flag", key)
-		}
-	}
-}
-
-// A tree for one call has the same flags at its command as the whole tree has there.
-func TestTreeOfOneCallHasItsFlags(t *testing.T) {
-	flags := func(call ...string) map[string][]string {
-		c := newCommands(call...)
-		parser, err := kong.New(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := map[string][]string{}
-		for _, verb := range parser.Model.Children {
-			for _, f := range verb.Flags {
-				names[verb.Name] = append(names[verb.Name], f.Name)
-			}
-		}
-		return names
-	}
-	whole := flags()
-	if d := cmp.Diff(whole, flags("help", "run")); d != "" {
-		t.Errorf("help (-whole tree +tree of the call):\n%s", d)
-	}
-	for _, verb := range []string{"run", "plan", "sweep", "audit", "attack"} {
-		if !slices.Contains(whole[verb], "epsilon") {
-			t.Errorf("%s has no --epsilon: %v", verb, whole[verb])
-		}
-		if d := cmp.Diff(whole[verb], flags(verb)[verb]); d != "" {
-			t.Errorf("%s (-whole tree +tree of the call):\n%s", verb, d)
 		}
 	}
 }
