@@ -304,7 +304,8 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 	set := *d.e.Data // the catalogue
 	set.Ratings, set.UserIDs = dataset.Ratings{Users: 1, Items: len(set.ItemIDs)}, []string{d.User}
 	if u := slices.Index(own.UserIDs, d.User); u >= 0 {
-		set.Ratings, _ = mapped(dataset.Places(set.ItemIDs), len(set.ItemIDs), own, own.ByUser(), u)
+		of := release{items: &set, place: dataset.Places(set.ItemIDs)}
+		set.Ratings, _ = of.mapped(own, own.ByUser(), u)
 	}
 	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser()}
 	if err = r.loadOwn(d.dir, d.e.Features); err != nil {

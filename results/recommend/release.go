@@ -97,10 +97,10 @@ func (r *release) why() error {
 	return fmt.Errorf("%w: %s cannot take in users or ratings after the run. The reason: %s. Run again with the new ratings, or with an algorithm whose clients are users, such as ssp-c", ErrNotOwn, a.Name, reason)
 }
 
-// mapped returns the ratings of one user of a set by the items of a catalogue, in its order, and how many are
-// of other items. place says where in the catalogue, which has n items, each id is.
-func mapped(place map[string]int32, n int, set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
-	own = dataset.Ratings{Users: 1, Items: n}
+// mapped returns the ratings of one user of a set by the items of the catalogue, in its order, and how many are
+// of other items.
+func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
+	own = dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}
 	type rating struct {
 		item  int32
 		value float32
@@ -108,7 +108,7 @@ func mapped(place map[string]int32, n int, set *dataset.Set, rows *dataset.Rows,
 	var list []rating
 	rows.Lend(user, func(items []int32, values []float32) {
 		for k, j := range items {
-			if at, ok := place[set.ItemIDs[j]]; ok {
+			if at, ok := r.place[set.ItemIDs[j]]; ok {
 				list = append(list, rating{at, values[k]})
 			} else {
 				unknown++
@@ -120,10 +120,6 @@ func mapped(place map[string]int32, n int, set *dataset.Set, rows *dataset.Rows,
 		own.User, own.Item, own.Value = append(own.User, 0), append(own.Item, x.item), append(own.Value, x.value)
 	}
 	return own, unknown
-}
-
-func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
-	return mapped(r.place, len(r.items.ItemIDs), set, rows, user)
 }
 
 // fitted returns the recommender of one user, by ratings of items of the catalogue.
