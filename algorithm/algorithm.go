@@ -135,7 +135,6 @@ type About struct {
 
 	// Donors reports whether sums have what users add who give their ratings openly, as exact numbers; nil: never.
 	Donors func(config.Config) bool
-
 	// Keys lists the keys that have an effect, besides the keys of every run: [Federated] for
 	// algorithms with clients, Rounds and Rank where the algorithm has them, and its own keys.
 	Keys []*config.Key

@@ -95,10 +95,7 @@ func (s *Setup) Row(user int) model.Ratings {
 }
 
 // Sources returns the rows of all users. Where the data are packed, each request unpacks its row anew.
-func (s *Setup) Sources() model.RatingsByUser { return RowsOf(s.Train) }
-
-// RowsOf returns rows as trainers read them.
-func RowsOf(rows *dataset.Rows) model.RatingsByUser { return trainRows{rows} }
+func (s *Setup) Sources() model.RatingsByUser { return trainRows{s.Train} }
 
 type trainRows struct{ *dataset.Rows }
 

@@ -114,7 +114,7 @@ type Statement struct {
 	// the same run with exact noise. JSON omits it if it is 0: then δ includes the samplers' error,
 	// and the run itself is (ε, δ)-private. See docs/privacy.md.
 	NoiseDistance float64 `json:"noise_distance,omitempty"`
-	// Open counts the users who gave their ratings openly. The statement covers all users but these. JSON omits it if it is 0.
+	// Open counts the users who gave their ratings openly, and whom the statement does not cover. JSON omits it if it is 0.
 	Open int `json:"open,omitempty"`
 	// Chosen states the search that chose the run's settings by the same data. JSON omits it if none did.
 	Chosen Chosen `json:"chosen,omitzero"`
@@ -132,7 +132,6 @@ func (s Statement) Validate() error {
 	var errs problems.List
 	bad := func(holds bool, format string, args ...any) { errs.If(holds, "dp: statement: "+format, args...) }
 	bad(!(s.Epsilon >= 0), "epsilon is %v; it must be at least 0", s.Epsilon)
-	bad(s.Open < 0, "open is %d; it must be at least 0", s.Open)
 	bad(!(s.ClaimedEpsilon >= 0), "claimed epsilon is %v; it must be at least 0", s.ClaimedEpsilon)
 	switch {
 	case s.Accountant == Pure:

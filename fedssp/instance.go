@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -92,17 +93,15 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 
 // donors returns the trainers of the users whose ratings are public, with all their ratings. It returns nil if sums do not have
 // these: the papers' forms take them for features alone, and so does a session that starts from the sums of earlier ones.
-func (x *instance) donors() (list []serving.Donor) {
+func (x *instance) donors() []serving.Donor {
 	r := x.setup.Data.Raters
 	if r == nil || !settings.Of(x.setup.Config).TakesDonors() {
 		return nil
 	}
-	users := NewUsers(&x.params, r.Users, algorithm.RowsOf(r.Ratings.ByUser()))
-	for i := range users {
-		users[i].Open = true
-		list = append(list, &users[i])
-	}
-	return list
+	gave := algorithm.Setup{Train: r.ByUser()}
+	users := NewUsers(&x.params, r.Users, gave.Sources())
+	users[0].Open = true // and all others
+	return lists.Map(model.Indices(r.Users), func(i int32) serving.Donor { return &users[i] })
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {

@@ -2,11 +2,11 @@ package serving
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
-	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -16,58 +16,44 @@ type Donor interface {
 	Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]protocol.Vector, error)
 }
 
-// donated sums what the donors add to the releases of a plan, in the order of donors; nil without donors.
-func (s *Strategy) donated(plan *protocol.Plan, run protocol.Runner) (map[string][]float64, error) {
-	if s.Params.Donors == nil {
-		return nil, nil
+// add adds what the donors contribute to a plan, times the share of clients who answered, and in batches the sampling rate.
+// Scaled to all clients, a sum then has every donor once.
+func (r *Absorbed) add(p *StrategyParams, plan *protocol.Plan, run protocol.Runner) error {
+	if p.Donors == nil {
+		return nil
 	}
-	sums := make(map[string][]float64, len(plan.Releases))
-	for _, r := range plan.Releases {
-		sums[r.Name] = make([]float64, r.Len)
+	r.Donated = make(map[string][]float64, len(plan.Releases))
+	for _, x := range plan.Releases {
+		r.Donated[x.Name] = make([]float64, x.Len)
 	}
-	for _, x := range s.Params.Donors {
+	for _, x := range p.Donors {
 		vectors, err := x.Contribute(plan, entropy.Source{}, run) // a donor draws nothing
 		if err != nil {
-			return nil, fmt.Errorf("a donor: %w", err)
+			return fmt.Errorf("a donor: %w", err)
 		}
 		for i, v := range vectors {
-			sum := sums[plan.Releases[i].Name]
+			sum := r.Donated[plan.Releases[i].Name]
 			v.Each(func(j int, x float64) { sum[j] += x })
 		}
 	}
-	return sums, nil
-}
-
-// add adds the donors' sums to the sums of the clients who answered, times the share of clients who answered. In batches it also
-// multiplies by the sampling rate. Scaled to all clients, a sum then has every donor once.
-func (r *Absorbed) add(p *StrategyParams, sums map[string][]float64) {
-	if r.Donated = sums; sums == nil {
-		return
-	}
 	answered := r.Users / float64(p.Cohort.Clients)
-	for name, x := range sums {
+	for name, x := range r.Donated {
 		part := answered
 		if p.Batched() && kernel.InStatistics(name) {
 			part *= p.SamplingRate
 		}
-		r.Values[name] = dense.Scaled(r.Values[name], 1)
+		r.Values[name] = slices.Clone(r.Values[name])
 		dense.Axpy(r.Values[name], part, x)
 	}
 	r.Users += answered * float64(len(p.Donors))
+	return nil
 }
 
-// Private returns sums of all clients without what the donors added, given sums of a release that are scaled to all.
-func (r Absorbed) Private(name string, sums []float64) []float64 {
-	if x := r.Donated[name]; x != nil {
-		dense.Axpy(sums, -1, x)
+// Ungiven returns the weights of clients' ratings, at least 0, among the weights of all ratings.
+func (s *Strategy) Ungiven(all []float64) []float64 {
+	out := slices.Clone(all)
+	for j, c := range s.Given {
+		out[j] = max(out[j]-c, 0)
 	}
-	return sums
-}
-
-// GivenWeights returns the weights of the donors' ratings of each item; nil without donors, and before these are known.
-func (s *Strategy) GivenWeights() []float64 {
-	if s.given == nil || s.Chosen == nil || len(s.given) == len(s.Chosen.Items) {
-		return s.given
-	}
-	return model.At(s.given, s.Chosen.Items)
+	return out
 }

@@ -78,7 +78,7 @@ type Strategy struct {
 	WeightNoises []float64
 	fresh        []float64 // the session's own weights
 	freshNoise   float64
-	given        []float64        // the weights of the donors' ratings; nil: none are known
+	Given        []float64        // the weights of the donors' ratings in the last sum that has weights; nil: there are none
 	before       *Record          // sums of earlier sessions; nil: none
 	own          Record           // sums of this session, except weights
 	Left         left             // with BiasRounds above 1 only
@@ -148,21 +148,20 @@ const stateDomain = "fedsim/fedssp/state/v3\n"
 // state is a strategy between two rounds. The numbers of a part are as [measured] writes them.
 type state struct {
 	Session []byte            `json:"session"`
-	Round   uint64            `json:"round"`           // planned rounds
-	Model   []byte            `json:"model"`           // see [kernel.Model.Encode]
-	Weight  []byte            `json:"weight"`          // deviation and c_j/|U1|
-	Given   []byte            `json:"given,omitempty"` // 0 and weights of donors' ratings, with donors
-	Left    []byte            `json:"left,omitempty"`  // deviation and sums for biases, with several of them
-	Solving []byte            `json:"solving"`         // of a [Keeper]
-	Own     map[string][]byte `json:"own,omitempty"`   // the record of this session, with solvers from whose sums a session can start
-	Encoded bool              `json:"encoded"`         // V has yet to follow the encoder
+	Round   uint64            `json:"round"`          // planned rounds
+	Model   []byte            `json:"model"`          // see [kernel.Model.Encode]
+	Weight  []byte            `json:"weight"`         // deviation and c_j/|U1|
+	Left    []byte            `json:"left,omitempty"` // deviation and sums for biases, with several of them
+	Solving []byte            `json:"solving"`        // of a [Keeper]
+	Own     map[string][]byte `json:"own,omitempty"`  // the record of this session, with solvers from whose sums a session can start
+	Encoded bool              `json:"encoded"`        // V has yet to follow the encoder
 	Encoder []byte            `json:"encoder"`
 }
 
 // Save returns the state before the next call of Next.
 func (s *Strategy) Save() ([]byte, error) {
 	x := state{Session: s.Params.Session[:], Round: s.Round, Model: s.model.Encode(), Weight: measured(s.fresh, s.freshNoise),
-		Given: measured(s.GivenWeights(), 0), Left: measured(s.Left.Sums, s.Left.Noise), Encoded: s.Encoded}
+		Left: measured(s.Left.Sums, s.Left.Noise), Encoded: s.Encoded}
 	if k, ok := s.Solving.(Keeper); ok {
 		x.Solving = k.Save()
 	}
@@ -252,9 +251,6 @@ func (s *Strategy) Restore(b []byte) error {
 	}
 	p := &next.Params.Params
 	if next.fresh, next.freshNoise, err = unmeasured("weight counts", x.Weight, p.Items); err != nil {
-		return err
-	}
-	if next.given, _, err = unmeasured("weights of donors", x.Given, p.Items); err != nil {
 		return err
 	}
 	if next.Left.Sums, next.Left.Noise, err = unmeasured("sums for biases", x.Left, p.Items); err != nil {

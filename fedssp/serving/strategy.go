@@ -88,11 +88,9 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 	for i, rel := range plan.Releases {
 		r.Values[rel.Name], r.Noise[rel.Name] = released.Values[i], Deviation(rel)
 	}
-	sums, err := s.donated(plan, run)
-	if err != nil {
+	if err := r.add(&s.Params, plan, run); err != nil {
 		return err
 	}
-	r.add(&s.Params, sums)
 	defer s.settle()
 	for _, x := range s.stages {
 		if x.Takes(plan.Phase) {

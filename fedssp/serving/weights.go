@@ -15,7 +15,7 @@ import (
 func (s *Strategy) KeepWeights(r Absorbed) {
 	weight, noise := dense.Scaled(r.Values[kernel.WeightCounts], 1/r.Users), r.Noise[kernel.WeightCounts]/r.Users
 	s.fresh, s.freshNoise = Averaged(s.fresh, s.freshNoise, weight, noise)
-	s.given = r.Donated[kernel.WeightCounts]
+	s.Given = r.Donated[kernel.WeightCounts]
 	s.weigh()
 }
 

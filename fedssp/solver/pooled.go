@@ -63,7 +63,7 @@ func PooledBiases(s *serving.Strategy, moments, given []float64, noise func(j in
 	var start posterior.Prior
 	if s.KnowsWeights() {
 		k := s.ShrinkWeights(x.Gain)
-		x.Gain = less(k.Mean, s.GivenWeights())
+		x.Gain = s.Ungiven(k.Mean)
 		d = serving.Design(p.Features, k.Middle, 1e-9)
 		if start = serving.Prior(d); p.Pool.Held() {
 			start = serving.UsualPrior(p, d)
@@ -74,16 +74,13 @@ func PooledBiases(s *serving.Strategy, moments, given []float64, noise func(j in
 	} else {
 		d = serving.Design(p.Features, c, typical)
 		start = serving.Prior(d)
-		if of := s.GivenWeights(); of != nil {
-			dense.Axpy(x.Gain, -1, of)
-			c = less(c, of)
-		}
+		x.Gain, c = s.Ungiven(x.Gain), s.Ungiven(c)
 		for j := range x.Variance {
 			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(s.WeightNoiseOf(j)*n*serving.StartOwn) + scatter*c[j]
 		}
 	}
 	if given != nil {
-		x = x.Joined(scattered(given, s.GivenWeights(), scatter))
+		x = x.Joined(posterior.Measurements{Value: given, Gain: s.Given, Variance: dense.Scaled(s.Given, scatter)})
 	}
 	b, effects, _, err := posterior.EstimateEffects(d, x, start, p.Pool.Iterations)
 	if err != nil {
@@ -93,23 +90,6 @@ func PooledBiases(s *serving.Strategy, moments, given []float64, noise func(j in
 		s.Current().RestBias = dense.ClampAll(s.DesignOfOthers(p.Features, s.Chosen.Rest).Predict(effects), p.ClipBias)
 	}
 	return dense.ClampAll(b, p.ClipBias), nil
-}
-
-// less returns the weights of all ratings without the weights of donors' ratings, at least 0; of nil they are all.
-func less(all, given []float64) []float64 {
-	if given == nil {
-		return all
-	}
-	out := slices.Clone(all)
-	for j, c := range given {
-		out[j] = max(out[j]-c, 0)
-	}
-	return out
-}
-
-// scattered returns measurements without noise. Each unit of gain has the variance.
-func scattered(value, gain []float64, variance float64) posterior.Measurements {
-	return posterior.Measurements{Value: value, Gain: gain, Variance: dense.Scaled(gain, variance)}
 }
 
 // Kept holds the statistics of the outer steps so far; older ones weigh less.
@@ -160,8 +140,7 @@ func precision(s *serving.Strategy, noise float64) float64 {
 func (k *Kept) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 	n := s.Times(r)
 	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
-	y.B = r.Private(kernel.Moments, y.B)
-	return k.solveFor(s, y, r.Donated[kernel.Moments], s.Join(y, k.Remember(s, y, r.Noise[kernel.Moments]*n)), run)
+	return k.solveFor(s, y, s.Join(y, k.Remember(s, y, r.Noise[kernel.Moments]*n)), run)
 }
 
 // Resume sets V to posterior means by earlier sums: the prior of the sums to come.
@@ -171,7 +150,7 @@ func (k *Kept) Resume(s *serving.Strategy, run protocol.Runner) error {
 		return nil
 	}
 	start := slices.Clone(s.Current().Items)
-	if err := k.solveFor(s, y, nil, variance, run); err != nil {
+	if err := k.solveFor(s, y, variance, run); err != nil {
 		return err
 	}
 	revive(s.Current().Items, start, s.Params.Rank)
@@ -199,9 +178,8 @@ func revive(v, start []float64, d int) {
 	}
 }
 
-// solveFor is Solve of equations, with the noise variance of each item's coordinates. given are the moments of donors; nil:
-// there are none.
-func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, given, variance []float64, run protocol.Runner) error {
+// solveFor is Solve of equations, with the noise variance of each item's coordinates.
+func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []float64, run protocol.Runner) error {
 	p, d, m := &s.Params.Params, s.Params.Rank, s.Params.Items
 	e := dense.NewEigen(d)
 	e.Decompose(y.Gramian)
@@ -210,13 +188,9 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, given, varian
 		raw = y.Gains
 	}
 	scatter := dense.Sqr(p.Residual(p.TargetBound())) * y.Typical
-	turned, open, of := make([]float64, m*d), make([]float64, m*d), s.GivenWeights()
+	turned := make([]float64, m*d)
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.B), dense.General(e.Vectors, d, d), 0, rows(turned))
-	if given != nil {
-		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(given), dense.General(e.Vectors, d, d), 0, rows(open))
-		dense.Axpy(raw, -1, of)
-	}
 	effects, errs := make([][]float64, d), make([]error, d)
 	run.Each(d, func(k int) {
 		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
@@ -225,9 +199,6 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, given, varian
 			// The weight is used as released: a floor would turn unknown weights into noise.
 			x.Gain[j] = max(y.Share[j]-y.Weight[j]+raw[j], 0) * e.Values[k]
 			x.Variance[j] = variance[j] + scatter*x.Gain[j]
-		}
-		if given != nil {
-			x = x.Joined(scattered(column(open, d, k), dense.Scaled(of, e.Values[k]), scatter))
 		}
 		v, of, _, err := posterior.EstimateEffects(design, x, serving.ItemsPrior(p, design), p.Pool.Iterations)
 		if errs[k] = err; err != nil {
@@ -248,15 +219,6 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, given, varian
 		s.Current().Rest = predictOthers(s.DesignOfOthers(serving.Plain(p.Features), serving.Plain(s.Chosen.Rest)), effects, dense.General(e.Vectors, d, d))
 	}
 	return nil
-}
-
-// column returns a column of rows of d numbers.
-func column(rows []float64, d, k int) []float64 {
-	out := make([]float64, len(rows)/d)
-	for j := range out {
-		out[j] = rows[j*d+k]
-	}
-	return out
 }
 
 // predictOthers returns the embeddings that the effects of each coordinate of a basis predict,

@@ -124,8 +124,7 @@ func sumsOfBiases(c *user.Contribution, bound float64) protocol.Vector {
 const remaining = 0.77
 
 // measured combines the clients' sums for biases of all rounds, and returns the deviation of their noise. To
-// a sum of residuals it adds the subtracted biases again, times the weights of the ratings. It does the same with the
-// donors' last sums.
+// a sum of residuals, and to the donors' last sum, it adds the subtracted biases again, times the weights of the ratings.
 func measured(s *serving.Strategy, sums, given []float64, noise float64) ([]float64, []float64, float64) {
 	p, n := &s.Params.Params, s.Params.Total()
 	if p.BiasRounds <= 1 {
@@ -137,12 +136,10 @@ func measured(s *serving.Strategy, sums, given []float64, noise float64) ([]floa
 			c = serving.Shrink(c, s.FreshNoise()*n, n).Mean
 		}
 		noise /= remaining
-		of := s.GivenWeights()
+		for j, of := range s.Given {
+			given[j], c[j] = given[j]/remaining+of*b[j], c[j]-of
+		}
 		for j, x := range b {
-			if of != nil {
-				given[j] = given[j]/remaining + of[j]*x
-				c[j] -= of[j]
-			}
 			sums[j] = sums[j]/remaining + max(c[j], 0)*x
 		}
 	}
@@ -162,8 +159,11 @@ func popularity(s *serving.Strategy) {
 // SolveBiases solves for b_j: the system of an outer step in one dimension.
 func SolveBiases(s *serving.Strategy, r serving.Absorbed) error {
 	n := s.Params.Total() / r.Users
-	private := r.Private(kernel.Bias, dense.Scaled(r.Values[kernel.Bias], n))
-	sums, given, noise := measured(s, private, r.Donated[kernel.Bias], r.Noise[kernel.Bias]*n)
+	private, given := dense.Scaled(r.Values[kernel.Bias], n), r.Donated[kernel.Bias]
+	for j, x := range given {
+		private[j] -= x
+	}
+	sums, given, noise := measured(s, private, given, r.Noise[kernel.Bias]*n)
 	sums, each := s.Biases(sums, noise)
 	return solveFor(s, sums, given, func(j int) float64 {
 		if each != nil {
@@ -202,14 +202,14 @@ func solveFor(s *serving.Strategy, sums, given []float64, noise func(j int) floa
 		return err
 	}
 	c, typical := s.Weights()
-	b, of := slices.Clone(sums), s.GivenWeights()
+	b := slices.Clone(sums)
+	if given != nil {
+		dense.Axpy(b, 1, given)
+	}
 	for j := range b {
-		rho, sum, gave := dense.Sqr(noise(j))/typical, 0., 0.
-		if given != nil {
-			sum, gave, c[j] = given[j], of[j], max(c[j]-of[j], 0)
-		}
+		rho := dense.Sqr(noise(j)) / typical
 		weight := c[j] / (c[j] + rho)
-		b[j] = dense.Clamp((weight*b[j]+sum)/(weight*c[j]+gave+p.BiasRidge*typical), p.ClipBias)
+		b[j] = dense.Clamp(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
 	}
 	s.Current().Bias = b
 	return nil

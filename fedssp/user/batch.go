@@ -106,7 +106,7 @@ type crowd struct {
 	kept   *model.RowArena // holds u of each user
 	many   bool            // there are several users
 	Timed  bool            // made up for timing: in every batch
-	Open   bool            // the ratings are public: in every batch, with all ratings, and nothing is drawn
+	Open   bool            // all users' ratings are public: in every batch, and nothing is drawn
 
 	opened     atomic.Pointer[opened]   // the latest broadcast
 	measured   atomic.Pointer[Measured] // the latest measured model

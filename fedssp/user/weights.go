@@ -102,11 +102,10 @@ func Sample(n, size int, random io.Reader) ([]int, error) {
 // Sampled draws places of at most size of all ratings, which count for one each. A user whose ratings are public has
 // all places, and each counts for its chance of being drawn.
 func (c *Contribution) Sampled(size int, label string) (list []int, each float64, err error) {
-	n := len(c.All.Items)
-	if c.Open {
+	if n := len(c.All.Items); c.Open {
 		return places(n), min(float64(size)/float64(n), 1), nil
 	}
-	list, err = Sample(n, size, c.Source.Stream(label, c.Round))
+	list, err = Sample(len(c.All.Items), size, c.Source.Stream(label, c.Round))
 	return list, 1, err
 }
 

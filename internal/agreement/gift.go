@@ -5,14 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Gift has the ratings that a user gives openly, signed by a key of the user's own. All parties of a session read it, and no ε
-// covers it. Of one key the latest gift counts, and a gift without ratings takes earlier ones back. The description of a
-// session contains the gifts, so that none changes once the session has begun.
+// Gift has the ratings that a user gives openly, signed by a key of the user's own. All parties of a session read it, and no ε covers
+// it. A gift without ratings takes earlier ones of its key back. The description of a session contains the gifts, and does not change.
 type Gift struct {
 	Federation string            `json:"federation"` // that it is for, by the hash of its operator's statement, in hex
 	Key        ed25519.PublicKey `json:"key"`
@@ -25,8 +25,7 @@ type Gift struct {
 // ErrGift is wrapped by the error for a gift that its user has not signed so.
 var ErrGift = errors.New("no gift as a user has signed it")
 
-// hash is the SHA-256 of the transcript of the domain "fedsim/agreement/gift/v1" with federation, key, time, the number of items, and
-// each item with its value.
+// hash is the SHA-256 of a transcript of the domain "fedsim/agreement/gift/v1".
 func (g *Gift) hash() []byte {
 	t := protocol.NewTranscript("fedsim/agreement/gift/v1").Text(g.Federation).Bytes(g.Key).Uint(uint64(g.At)).Uint(uint64(len(g.Items)))
 	for i, id := range g.Items {
@@ -50,20 +49,19 @@ func (g *Gift) Verify() error {
 	return checkIDs("rated item", g.Items)
 }
 
-// checkGift refuses a gift that cannot be a donor's: after others, by their keys, and with ratings off the scale.
+// checkGift refuses a gift of a key that others have, or with ratings off the scale.
 func (f Facts) checkGift(g *Gift, others map[string]bool) error {
-	name := hex.EncodeToString(g.Key)
-	if err := g.Verify(); err != nil {
-		return err
-	}
-	if others[name] {
-		return fmt.Errorf("two gifts are by the key %s", name)
-	}
+	name := string(g.Key)
+	before := others[name]
 	others[name] = true
-	for i, v := range g.Values {
-		if !(float64(v) >= f.Min && float64(v) <= f.Max) {
-			return fmt.Errorf("the gift by the key %s rates item %q with %v, outside of the scale of %v to %v", name, g.Items[i], v, f.Min, f.Max)
-		}
+	off := slices.IndexFunc(g.Values, func(v float32) bool { return !(float64(v) >= f.Min && float64(v) <= f.Max) })
+	switch err := g.Verify(); {
+	case err != nil:
+		return err
+	case before:
+		return fmt.Errorf("two gifts are by the key %x", name)
+	case off >= 0:
+		return fmt.Errorf("the gift by the key %x rates item %q with %v, outside of the scale of %v to %v", name, g.Items[off], g.Values[off], f.Min, f.Max)
 	}
 	return nil
 }

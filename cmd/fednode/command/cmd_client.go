@@ -90,11 +90,8 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
 		return cli.Misusef("--state is needed, and --items goes with --check")
 	}
-	if c.Donate != "" {
+	if c.Donate != "" || c.Withdraw || c.Federation != "" {
 		return c.donate(ctx, specs, consent, s, &log)
-	}
-	if c.Withdraw || c.Federation != "" {
-		return cli.Misusef("--withdraw and --federation go with --donate")
 	}
 	if f, _, wrong := party.Of(specs[0].state, specs[0].invitation); wrong == nil && !c.Check { // else the call ends with that error
 		s.starts(&log, f)

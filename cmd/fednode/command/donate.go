@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
@@ -22,8 +20,8 @@ import (
 
 // donate writes the gift of a user's ratings, or the gift without ratings that takes it back. It sends nothing.
 func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *consent, s *streams, log *zerolog.Logger) error {
-	if c.Users != "" || c.Invitation != "" || c.Check || c.Federation == "" {
-		return cli.Misusef("--donate needs --federation FILE, and goes without --users, --invitation and --check: a donor takes no part in sums, and has no place among the clients")
+	if c.Donate == "" || c.Users != "" || c.Invitation != "" || c.Check || c.Federation == "" {
+		return cli.Misusef("--donate FILE, --federation FILE and --state go together, without --users, --invitation and --check: a donor takes no part in sums, and has no place among the clients. --withdraw goes with them")
 	}
 	f, err := admission.ReadFile(c.Federation, admission.ParseFederation)
 	if err != nil {
@@ -45,9 +43,9 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *conse
 		if err != nil {
 			return err
 		}
-		user, err := (&algorithm.LocalData{Set: h.set}).UserOf("a donation", specs[0].holding)
-		if err != nil || user < 0 {
-			return cli.Misusef("--donate: %s has no ratings of user %q (%v)", c.Data, c.User, err)
+		user := slices.Index(h.set.UserIDs, string(c.User))
+		if user < 0 {
+			return cli.Misusef("--donate: %s has no ratings of --user %q", c.Data, c.User)
 		}
 		items, values := h.set.ByUser().Row(user)
 		for _, j := range items {
@@ -56,22 +54,18 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *conse
 		g.Values = append(g.Values, values...)
 	}
 	g.Sign(key.Ed25519())
-	text, err := json.MarshalIndent(g, "", " ")
-	if err != nil {
+	if err = atomicfile.WriteJSON(c.Donate, g); err != nil {
 		return err
 	}
-	if err = atomicfile.Write(c.Donate, append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	if c.Withdraw {
-		_, err = fmt.Fprintf(s.out, "taken back  %s: give it to the operator of the server of %q in place of the gift. Sessions that have begun keep the gift.\n", c.Donate, f.Name)
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, `given       %s: %d ratings, in clear, signed by the key %s
+	told := "taken back  %s, for the operator of the server of %[4]q. Sessions that have begun keep the gift\n"
+	if !c.Withdraw {
+		told = `given       %s: %d ratings, in clear, signed by the key %s
 who reads   server, aggregator and every client of the federation %q, and all to whom they pass it on
 privacy     no epsilon covers these ratings
 take back   until a session begins with them: the same call with --withdraw, and its file for the operator of the server
-`, c.Donate, len(g.Items), key.Public(), f.Name)
+`
+	}
+	_, err = fmt.Fprintf(s.out, told, c.Donate, len(g.Items), key.Public(), f.Name)
 	return err
 }
 
@@ -82,9 +76,6 @@ func gifts(dir string, f *admission.Federation, log *zerolog.Logger) (list []agr
 		return nil, nil
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	later := func(a, b *agreement.Gift) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(len(b.Items), len(a.Items)))
-	}
 	for _, path := range paths {
 		var g agreement.Gift
 		if err = atomicfile.ReadJSON(path, &g); err == nil {
@@ -99,7 +90,7 @@ func gifts(dir string, f *admission.Federation, log *zerolog.Logger) (list []agr
 		at := slices.IndexFunc(list, func(x agreement.Gift) bool { return x.Key.Equal(g.Key) })
 		if at < 0 {
 			list = append(list, g)
-		} else if later(&g, &list[at]) > 0 {
+		} else if cmp.Or(cmp.Compare(g.At, list[at].At), cmp.Compare(len(list[at].Items), len(g.Items))) > 0 {
 			list[at] = g
 		}
 	}

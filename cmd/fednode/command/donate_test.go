@@ -73,9 +73,9 @@ func TestDonate(t *testing.T) {
 		t.Errorf("a gift that was changed: %v", err)
 	}
 	for want, args := range map[string][]string{
-		"go with --donate":                {"client", "--data", demo + "/ratings.csv", "--state", o.path("x"), "--withdraw"},
-		"needs --federation":              {"client", "--data", demo + "/ratings.csv", "--state", o.path("x"), "--donate", o.path("x.json")},
-		`has no ratings of user "nobody"`: donor("nobody", "x.json"),
+		"--withdraw goes with":              {"client", "--data", demo + "/ratings.csv", "--state", o.path("x"), "--withdraw"},
+		"--federation FILE":                 {"client", "--data", demo + "/ratings.csv", "--state", o.path("x"), "--donate", o.path("x.json")},
+		`has no ratings of --user "nobody"`: donor("nobody", "x.json"),
 	} {
 		if code, _, err := call(t, args...); code != cli.Misuse || !strings.Contains(err, want) {
 			t.Errorf("want %q: exit code %d, %s", want, code, err)

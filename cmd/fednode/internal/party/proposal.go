@@ -209,15 +209,12 @@ func differences(a, b *agreement.Public) string {
 		return errors.Join(err, wrong) == nil && bytes.Equal(x, y)
 	}
 	x, y := a.Facts, b.Facts
-	x.Start, y.Start, x.Donors, y.Donors = nil, nil, nil, nil
+	x.Start, y.Start = nil, nil
 	if !same(x, y) {
-		list = append(list, "the items or users")
+		list = append(list, "the items, the users or the donors")
 	}
 	if !same(a.Facts.Start, b.Facts.Start) {
 		list = append(list, algorithm.StartFrom.Name)
-	}
-	if !same(a.Facts.Donors, b.Facts.Donors) {
-		list = append(list, "what donors gave")
 	}
 	if len(list) == 0 {
 		list = append(list, "values that this version derives")
