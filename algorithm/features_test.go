@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 )
 
-// TestFeaturesBesideAuto: with auto and a file the features are those of auto and of the file, or of the file alone where the set has none.
+// TestFeaturesBesideAuto: auto and a file give the features that auto finds and the file's, or the file's alone where the set has none.
 func TestFeaturesBesideAuto(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.csv")
 	if err := os.WriteFile(file, []byte("item_id,category,value\n1,studio,a\n2,studio,a\n"), 0o600); err != nil {

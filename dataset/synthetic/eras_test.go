@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestSyntheticEras compares what features say of ratings in synthetic:eras with MovieLens latest-small: the mean product of two residuals of
-// a user, after means of users and items, by the cosine of genres and the distance of years. The figures of latest-small are of NumPy.
+// TestSyntheticEras compares what features say of ratings in synthetic:eras with MovieLens latest-small. It takes the mean product of two
+// residuals of a user, by genres in common and the distance of years. Residuals are after means of users and items. NumPy computed the
+// figures of latest-small.
 func TestSyntheticEras(t *testing.T) {
 	set := generated(t, "eras")
 	r := set.Ratings

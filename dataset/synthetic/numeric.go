@@ -231,7 +231,7 @@ func (s shape) turns() (years [][]float64, genreYears [][][]float64, known []flo
 	return walk(2), genreYears, newRandom(generatorSeed+3, streamItems).normals(tasteRank)
 }
 
-// yearEffect is how much better a film of a year is rated, in MovieLens latest-small.
+// yearEffect returns the effect of a film's year on its ratings, in stars, in MovieLens latest-small.
 func yearEffect(year float64) float64 {
 	years, effects := []float64{1900, 1972, 1990, 1998, 2005, 2018}, []float64{0.36, 0.36, -0.13, -0.15, 0, 0.11}
 	k := 1

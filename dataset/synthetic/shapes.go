@@ -17,8 +17,8 @@ import (
 )
 
 // shape is a fitted synthetic set. Its constants were fitted once to published
-// figures of MovieLens and others, with the generator's seed fixed; no algorithm of this
-// module took part.
+// figures of MovieLens and others, with the generator's seed fixed. No algorithm of this
+// module took part, except in the noise of erasShape.
 //
 // The model (see generate): user u rates n_u items, drawn without repetition in
 // proportion to popularity and the more likely the better they match the
@@ -240,9 +240,9 @@ func libimSeTiShape(name, description string, users, items, ratings int, activit
 	}
 }
 
-// erasShape has what features say of ratings in MovieLens latest-small. Fitted are the covariance of a user's ratings by genres in common and
-// distance of years, the effect of the year of release, the variance of what popularity is to a user (TestSyntheticEras), and
-// the errors of ssp-c with and without features of eras, which differ by at most 0.003 from latest-small's (experiments/results.md).
+// erasShape has what features say of ratings in MovieLens latest-small. It was fitted to the covariance of a user's ratings by genres in
+// common and distance of years (TestSyntheticEras), and to the effect of the year of release. Its noise was fitted to the errors of ssp-c,
+// which differ by at most 0.003 from latest-small's with and without features of eras (fedssp/divergence.md).
 func erasShape(name, description string, users, items, ratings int, activity, popularity rankCurve) shape {
 	return shape{
 		name: name, description: description, users: users, items: items, ratings: ratings,
