@@ -58,7 +58,7 @@ func ExampleList() {
 	// synthetic:small     20000 ratings, 0.5 to 5
 	// synthetic:moving    40000 ratings, 0.5 to 5
 	// synthetic:films    100836 ratings, 0.5 to 5
-	// synthetic:eras      100836 ratings, 0.5 to 5
+	// synthetic:eras     100836 ratings, 0.5 to 5
 	// synthetic:eras-1m  1000209 ratings, 0.5 to 5
 	// synthetic:places  1000000 ratings, 4 to 5
 	// synthetic:ml-1m   1000209 ratings, 1 to 5

@@ -212,7 +212,7 @@ func TestOpenBadFile(t *testing.T) {
 
 func TestOpenBadSpec(t *testing.T) {
 	const wanted = "; want a folder, zip archive or file of ratings, one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest-small, libimseti, " +
-		"or synthetic[:small|:moving|:films|:places|:ml-1m|:ml-10m|:ml-20m|:ml-25m|:libimseti|:libimseti-tenth|:msd]"
+		"or synthetic[:small|:moving|:films|:eras|:eras-1m|:places|:ml-1m|:ml-10m|:ml-20m|:ml-25m|:libimseti|:libimseti-tenth|:msd]"
 	for _, c := range []struct {
 		spec    string
 		options Options
