@@ -290,6 +290,9 @@ func meet(x *store.Receipts, shown []byte, own *protocol.Leaf, final *protocol.F
 	return r, nil
 }
 
+// ErrUnkept: the session has ended, and this party cannot write that down, as on a full disk. A start again fetches the end once more.
+var ErrUnkept = errors.New("node: the end of the session cannot be kept")
+
 // logged keeps the receipt with which the aggregator answers the end of the session.
 func (s *Server) logged(f *protocol.Final) error {
 	if !s.over() {
@@ -300,9 +303,12 @@ func (s *Server) logged(f *protocol.Final) error {
 		return peer.Fatal(err)
 	}
 	r, err := meet(s.cfg.Receipts, f.Receipt, own, s.final, s.cfg.Membership.Contact, false)
-	if err == nil {
-		err = s.cfg.Receipts.Add(r, s.cfg.Identity, 0)
+	if err != nil {
+		return err
 	}
-	s.answered = err == nil
-	return err
+	if err = s.cfg.Receipts.Add(r, s.cfg.Identity, 0); err != nil {
+		return peer.Fatal(fmt.Errorf("%w: %w", ErrUnkept, err)) // dialling again makes no room
+	}
+	s.answered = true
+	return nil
 }

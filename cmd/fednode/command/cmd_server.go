@@ -146,6 +146,9 @@ func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	if errors.Is(err, session.ErrDeclined) { // so has this one, and a start again would not change that
 		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, party.Abandon(c.State, fmt.Sprintf("%x", e.Session()))))
 	}
+	if errors.Is(err, node.ErrUnkept) {
+		return full(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,38 @@ func asked(t *testing.T, ops, path string) (code int, text string) {
 	return r.StatusCode, string(b)
 }
 
+// The server's disk is full when the session ends: its last rounds are kept, its model has no room. The
+// server says what to do, and with room again writes the model that the clients have paid for.
+func TestFullDiskAtTheEndOfASession(t *testing.T) {
+	effort.NotShort(t, "builds the command and starts processes")
+	m := newMachine(t)
+	lead, serve, alone := m.twenty(10)
+	aggregator := m.start(lead...)
+	server := m.start(serve...)
+	server.until("waiting for clients")
+	client := m.start(alone...)
+	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	server.until("sum received")
+	server.fileLimit(400) // a checkpoint has 306 bytes, and the model's description 1,619
+	if code := server.wait(); code != cli.Failed || !strings.Contains(server.log.String(), "make room, and start again with the same --state") {
+		t.Fatalf("on a full disk: exit code %d\n%s", code, server.log.String())
+	}
+	if _, err := os.Stat(m.path("server/current/shared.bin")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a model was written: %v", err)
+	}
+	server = m.start(serve...)
+	for name, p := range map[string]*process{"server": server, "client": client, "clients": together} {
+		if code := p.wait(); code != cli.Done {
+			t.Errorf("with room again, the %s: exit code %d\n%s", name, code, p.log.String())
+		}
+	}
+	if b, err := os.ReadFile(m.path("server/current/shared.bin")); err != nil || len(b) == 0 {
+		t.Errorf("with room again: a model of %d bytes, %v", len(b), err)
+	}
+	aggregator.signal(os.Interrupt)
+	aggregator.wait()
+}
+
 // While its disk is full the aggregator enrols no client, and says so: in its log, and by not being
 // ready. Once there is room it continues without another start, and enrols the waiting client.
 func TestRegistryOnAFullDisk(t *testing.T) {
