@@ -75,7 +75,9 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 	p := CentralParams{
 		Params: x.params, Epochs: x.Epochs(), LearningRate: fedmf.LearningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
-			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return model.AppendFloats(model.AppendFloats(nil, f.Users.Data()...), f.Items.Data()...) }})
+			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte {
+				return model.AppendFloats(model.AppendFloats(nil, f.Users.Data()...), f.Items.Data()...)
+			}})
 		},
 	}
 	if from.Done > 0 {
