@@ -175,7 +175,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "35096ea736532395e73c23515b3830229f78b0f333b13b1f2109598ac0be34ee" {
+	if err != nil || hex.EncodeToString(hash[:]) != "72bf08612fe2c90a3391b9c5cad55059b6f67232a7d0f95663f34042a4e4238f" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // encoded is a model as it is broadcast: float64, little endian, row by row.
 func encoded(values []float64) (b []byte) {
 	for _, v := range values {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
 	}
 	return b
 }
