@@ -134,7 +134,7 @@ func TestDeployed(t *testing.T) {
 func TestDeployedRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
 		"split.test-file=t.csv":            "split.test-file: a deployment does not measure; each party leaves out of its data what it does not want trained on",
-		"algorithm=dp-cmf public-users=10": "public-users: no role of a deployment has all users' ratings, so none can take some out. Do not invite these users, and name a file of what they gave in features, which are public: fedsim data raters writes it",
+		"algorithm=dp-cmf public-users=10": "public-users: no role of a deployment has all users' ratings, so none can take some out. Do not invite these users. With ssp-c each writes a gift by fednode client --donate, which the server takes up with --donations; else name a file of what they gave in features, which are public: fedsim data raters writes it",
 		"algorithm=sgd-mf":                 "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
 		"chosen-by=plain":                  "chosen-by: a search of a simulation saw all ratings in one place, and no party of a deployment does. Leave the key out if the settings were chosen by other data, such as a public set",
 		"noise=replace":                    "noise: replaced noise shows every sum twice, and is there for comparison only; use split",

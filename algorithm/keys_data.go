@@ -222,12 +222,15 @@ func declareSplit() {
 		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five; 1 of clicks that are counted", Range: config.AtLeast(0), Unit: "stars",
 		Help: "Fewest stars that count as liked, with implicit feedback.",
 		When: Ranks,
-		ChooseNumber: config.ByFacts(func(c config.Config, f *config.Facts) float64 {
-			if Duplicates.Is(c, string(read.DuplicatesCount)) {
-				return 1
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			switch {
+			case Duplicates.Is(c, string(read.DuplicatesCount)):
+				return config.Fixed(1)
+			case f == nil:
+				return config.Auto
 			}
-			return positiveShare * (f.Max - f.Shift)
-		}),
+			return config.Fixed(positiveShare * (f.Max - f.Shift))
+		},
 	})
 }
 

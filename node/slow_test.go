@@ -198,12 +198,12 @@ func TestSlowLinesAreNotCut(t *testing.T) {
 func TestBroadcastIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, cut = 20, 5
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rank=20 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rank=40 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		f.ctx = ctx
 		f.line = newSharedLine(300e3)
-		const plan = 4000 * 20 * 8 // bytes of the embeddings
+		const plan = 4000 * 40 * 4 // bytes of the embeddings
 		lost, survivors := 0, 0
 		var before, after int
 		f.watch = func(e protocol.Event) {

@@ -175,7 +175,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "72bf08612fe2c90a3391b9c5cad55059b6f67232a7d0f95663f34042a4e4238f" {
+	if err != nil || hex.EncodeToString(hash[:]) != "40552d856486b5c0429038a179d1a32713631d6d2d251b350c8c8c30f2dd6b92" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }
