@@ -18,7 +18,7 @@ import (
 )
 
 // TestDonorsDrawnBadly is the study of experiments/donors.md: donors who are drawn by hashes of their ids, or who are the most or
-// the least active, of one taste, or of one time. The long test prints its table. Donors must never harm, whoever they are: the error
+// the least active, of one taste, or of one time. The long test prints its table. Donors must never harm, however they are drawn: the error
 // of all others is at most 0.002 above the error without the donors' ratings.
 func TestDonorsDrawnBadly(t *testing.T) {
 	effort.NotShort(t, "whole runs")

@@ -268,7 +268,7 @@ func (f *federation) experiment(settings string, session protocol.SessionID) (*e
 	return e, public
 }
 
-// gifts are what the donors of a set have signed.
+// gifts returns a signed gift for each donor of a set.
 func (f *federation) gifts(set *dataset.Set) []agreement.Gift {
 	list := make([]agreement.Gift, set.Raters.Users)
 	for k, u := range set.Raters.User {

@@ -290,7 +290,7 @@ func meet(x *store.Receipts, shown []byte, own *protocol.Leaf, final *protocol.F
 	return r, nil
 }
 
-// ErrUnkept: the session has ended, and this party cannot write that down, as on a full disk. A start again fetches the end once more.
+// ErrUnkept is returned when the session has ended and this party cannot write that down, as on a full disk. A start again fetches the end once more.
 var ErrUnkept = errors.New("node: the end of the session cannot be kept")
 
 // logged keeps the receipt with which the aggregator answers the end of the session.

@@ -261,6 +261,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 			a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.wholly(a.u1))
 			return a.starved(a.arrived, a.u2)
 		}
+	default:
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package download fetches published data sets into the cache from which package dataset reads them.
+// Package download fetches published data sets into the cache that package dataset reads.
 // Nothing else in this module downloads anything.
 //
 //	result, err := download.Get(ctx, "ml-1m", download.Params{})
@@ -13,7 +13,7 @@
 //   - A valid archive in the cache is not downloaded again. An archive is removed or
 //     replaced only by an archive whose digest is right.
 //   - A download that breaks off, is interrupted, or stalls for a minute leaves the bytes
-//     received in a .part file, from which the next download resumes. The digest tells if the
+//     received in a .part file, and the next download resumes there. The digest tells if the
 //     server has another file by then. A download that breaks off is resumed at once, a few times.
 package download
 

@@ -93,7 +93,7 @@ const (
 	ResidualClipping Clipping = "residual"
 )
 
-// Validate reports settings with which no bound on a step's sensitivity holds, or with which users stay untrained.
+// Validate reports settings that leave a step's sensitivity without a bound, or users without training.
 // The range of a number belongs to its key.
 func (p PartyParams) Validate() error {
 	errs := problems.List{p.Params.Validate()}

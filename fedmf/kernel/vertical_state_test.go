@@ -122,13 +122,13 @@ func TestVerticalRestoreRefuses(t *testing.T) {
 	}
 	changed := func(change func(*verticalState)) []byte {
 		var s verticalState
-		if err := json.Unmarshal(good[len(verticalDomain):], &s); err != nil {
-			t.Fatal(err)
+		if failed := json.Unmarshal(good[len(verticalDomain):], &s); failed != nil {
+			t.Fatal(failed)
 		}
 		change(&s)
-		b, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
+		b, failed := json.Marshal(s)
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		return append([]byte(verticalDomain), b...)
 	}

@@ -58,7 +58,7 @@ func TestCompletes(t *testing.T) {
 	}
 }
 
-// Bash passes on the words up to the cursor, as it takes them apart, and offers those of the answer that fit.
+// Bash passes on the words up to the cursor, as it takes them apart, and offers the words of the answer that fit.
 func TestBashCompletes(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)

@@ -156,8 +156,8 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// limited calls a function with a limit of the system: of the size of files, where writes fail as on a full disk, or of the
-// number of open files, where no file can be made or opened.
+// limited calls a function with a limit of the system. Writes fail at a limit of the size of files, as on a full disk. At a limit of
+// the number of open files, no file can be made or opened.
 func limited(t *testing.T, resource int, limit uint64, f func()) {
 	t.Helper()
 	var was syscall.Rlimit

@@ -36,12 +36,12 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *conse
 	}
 	g := agreement.Gift{Federation: fmt.Sprintf("%x", f.Hash()), At: time.Now().Unix(), Items: []string{}, Values: []float32{}}
 	if !c.Withdraw {
-		h, err := c.hold(ctx, specs, given, log)
-		if err == nil {
-			err = h.confirmed()
+		h, failed := c.hold(ctx, specs, given, log)
+		if failed == nil {
+			failed = h.confirmed()
 		}
-		if err != nil {
-			return err
+		if failed != nil {
+			return failed
 		}
 		user := slices.Index(h.set.UserIDs, string(c.User))
 		if user < 0 {
@@ -59,10 +59,10 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *conse
 	}
 	told := "taken back  %s, for the operator of the server of %[4]q. Sessions that have begun keep the gift\n"
 	if !c.Withdraw {
-		told = `given       %s: %d ratings, in clear, signed by the key %s
-who reads   server, aggregator and every client of the federation %q, and all to whom they pass it on
-privacy     no epsilon covers these ratings
-take back   until a session begins with them: the same call with --withdraw, and its file for the operator of the server
+		told = `given       %s: %d ratings, in clear, signed by the key %s.
+who reads   All parties of the federation %q, and all to whom they pass it on.
+privacy     No epsilon covers these ratings.
+take back   Before a session begins with them, repeat this call with --withdraw, and give its file to the operator of the server.
 `
 	}
 	_, err = fmt.Fprintf(s.out, told, c.Donate, len(g.Items), key.Public(), f.Name)

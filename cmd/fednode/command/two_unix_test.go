@@ -98,8 +98,8 @@ func TestTwoAggregatorsAsProcesses(t *testing.T) {
 	client := m.start("client", "--data", demo+"/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json"))
 	client.until("registered")
 
-	if out, err := exec.Command("cp", "-r", m.path("aggregator"), m.path("copy")).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if out, failed := exec.Command("cp", "-r", m.path("aggregator"), m.path("copy")).CombinedOutput(); failed != nil {
+		t.Fatalf("%v: %s", failed, out)
 	}
 	b, err := os.ReadFile(m.path("aggregator.key"))
 	if err == nil {
