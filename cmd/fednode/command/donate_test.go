@@ -28,7 +28,7 @@ func TestDonate(t *testing.T) {
 			"--user", user, "--state", o.path("donor-" + user)}, more...)
 	}
 	told := must(t, donor("3", "b.json")...)
-	for _, want := range []string{"in clear", "every client of the federation \"Films\"", "no epsilon covers", "--withdraw"} {
+	for _, want := range []string{"in clear", "All parties of the federation \"Films\"", "No epsilon covers", "--withdraw"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("the donor is not told %q:\n%s", want, told)
 		}
