@@ -117,7 +117,7 @@ func files(t *testing.T, r *release) {
 		}
 		return false
 	}
-	if !has("pkg:golang/std@go1") || !has("pkg:golang/github.com/alecthomas/kong@v1.17.0") {
+	if !has("pkg:golang/std@go1") || !has("pkg:golang/aead.dev/minisign@v0.3.0") {
 		t.Errorf("the SBOM lacks modules: %v", bom.Components)
 	}
 	if list := string(read("SHA256SUMS")); strings.Count(list, "\n") != 6 || !strings.Contains(list, digest(read("fedsim_1.2.3~rc1_arm64.deb"))+"  fedsim_1.2.3~rc1_arm64.deb\n") {
