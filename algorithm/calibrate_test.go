@@ -293,7 +293,7 @@ func mustCharges(t *testing.T, e *experiment.Experiment, attempts int) []dp.Even
 
 // A larger ε must mean less noise without end, also where δ cannot include the error of the samplers, and the statement must say so. For
 // many releases of μ-Gaussian noise ε grows with 1/σ², so from ε = 100 to 1e6 the variance must fall more than a hundredfold, and from 1e6
-// to 1e9 nearly a thousandfold. The distance is by hand: four draws of a client in each coordinate of each round, each with an error of 2^-100.
+// to 1e9 nearly a thousandfold. The distance is by hand: 4·2^-100 for a client in each coordinate of each round.
 func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ssp-c", "dp-cmf", "dpals", "private-item-bias", "lfl-sgdmf"} {

@@ -32,8 +32,8 @@ type shares struct {
 //
 // Of the surplus, whose variance is V(n-w)/(nw), a client that knows u honest survivors keeps
 // V/u - V/n = V(n-u)/(nu). That is the share keep/of of the surplus, exactly. With the base it
-// keeps V/u, and what it removes is Skellam of variance a - V/u and independent of that, as without
-// a base. Products of more than 2^16 clients are no ratio for a thinning; they have no base.
+// keeps V/u, rounded by less than 2^-51 of it. It removes a Skellam of variance a - V/u, which is
+// independent of the kept part. Products of more than 2^16 honest clients are no ratio: no base then.
 func parts(c protocol.Cohort, v float64) (base, surplus float64) {
 	a, n := c.ShareVariance(v), uint64(c.Honest(c.Clients))
 	if n*n > noise.MaxRatio {

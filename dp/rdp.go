@@ -290,8 +290,8 @@ func gdpSkellamBound(c composition) (b privacyBound, used Accountant, err error)
 }
 
 // SamplerError returns the total-variation error of all noise that a run draws: 4·n·L·T·2^-100 for
-// n clients, L coordinates per round (all releases together) and T rounds. Each coordinate
-// of a client takes two Poisson and two binomial draws with an error of at most 2^-100 each.
+// n clients, L coordinates per round (all releases together) and T rounds. A client's coordinate
+// takes four Poisson and two binomial draws, of 70 tables at most with errors below 2^-107 (package noise).
 // Problem and Budget take the result E as SamplerError, which adds E·(1 + e^ε) to δ. Let P, Q be the exact
 // output distributions and P', Q' the drawn ones, each within E of its exact one. Then
 // P'(S) <= P(S) + E <= e^ε·Q(S) + δ + E <= e^ε·Q'(S) + δ + E·(1 + e^ε).

@@ -164,8 +164,8 @@ func (t *table) breakTie(k int, v uint64) int {
 // depends on public numbers only, so that the rounds and the clients of a process share one
 // Tables. It is safe for concurrent use; the zero value is ready.
 type Tables struct {
-	// Keep is the number of samplers of a kind to keep; 0 means 16, enough for a plan's releases of
-	// this round and of the last. A larger number serves many runs of one schedule. A
+	// Keep is the number of samplers of a kind to keep; 0 means 16, enough for eight releases of
+	// a plan, each with two parts of its noise. A larger number serves many runs of one schedule. A
 	// sampler takes up to 20 MB.
 	Keep int
 
