@@ -169,3 +169,11 @@ func TestSharesAreAsOnPaper(t *testing.T) {
 		t.Errorf("%d of 100 may collude, want 7", got)
 	}
 }
+
+// A description may have any numbers. A refused description is refused at once: the colluders of such a cohort may take years to count.
+func TestRefusedCohortIsNotCounted(t *testing.T) {
+	c := protocol.Cohort{Clients: 20, Enrolled: -1, Colluders: 1e15}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "of -1 that are enrolled") {
+		t.Error(err)
+	}
+}
