@@ -101,7 +101,7 @@ func (p PartyParams) Validate() error {
 	errs.If(p.RandomUsers && !p.TrainUsers, "users begin at random and are not trained; train both, or pre-train them")
 	switch p.Unit {
 	case dp.User:
-		errs.If(p.ClipRatings == 0 && (p.Clipping == EmbeddingClipping || p.langevin()),
+		errs.If(p.ClipRatings < 1 && (p.Clipping == EmbeddingClipping || p.langevin()),
 			"clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
 	case dp.Rating:
 		// The choice of the kept ratings would depend on all of a user's ratings.

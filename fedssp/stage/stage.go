@@ -154,6 +154,9 @@ func Validate(p kernel.Params) error {
 		"the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
 	e.If(p.Rounds == 0 && !p.Bias && !p.OnlyPopularity(), "rounds is 0 and there is no bias stage; nothing would be learned")
 	e.If(p.Rounds > maxSums/p.Resample, "%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
+	if sum := p.Split.Counts + p.Split.Mean + p.Split.Bias; !(sum < 1) && p.Rounds > 0 {
+		e.Add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	}
 	if p.Encodes() {
 		_, x := p.Solver.Encoder(&p)
 		e = append(e, x.Validate(p.Rank))
