@@ -12,7 +12,7 @@ import (
 )
 
 // Gift has the ratings that a user gives openly, signed by a key of the user's own. All parties of a session read it, and no ε covers
-// it. A gift without ratings takes earlier ones of its key back. The description of a session contains the gifts, and does not change.
+// it. A gift without ratings takes all others of its key back. The description of a session contains the gifts, and does not change.
 type Gift struct {
 	Federation string            `json:"federation"` // that it is for, by the hash of its operator's statement, in hex
 	Key        ed25519.PublicKey `json:"key"`
@@ -58,6 +58,10 @@ func (f Facts) checkGift(g *Gift, others map[string]bool) error {
 	switch err := g.Verify(); {
 	case err != nil:
 		return err
+	case len(g.Items) == 0:
+		return fmt.Errorf("the gift by the key %x has no ratings: it takes a gift back", name)
+	case g.Federation != f.Donors[0].Federation:
+		return fmt.Errorf("the gifts by the keys %x and %x are for two federations", []byte(f.Donors[0].Key), name)
 	case before:
 		return fmt.Errorf("two gifts are by the key %x", name)
 	case off >= 0:

@@ -58,7 +58,7 @@ type clientCmd struct {
 	Sessions int `default:"1" placeholder:"N" help:"How many sessions it takes part in, one after another, before it ends; 0: until it is stopped. One that this state has finished does not count: it waits for the next."`
 
 	Donate     string `placeholder:"FILE" help:"Do not take part: write the ratings of --user to this file, in clear and signed by a key of --state, for everybody to read. Give it to the operator of the server."`
-	Withdraw   bool   `help:"With --donate: write a file that takes the ratings back. Sessions that have begun keep them."`
+	Withdraw   bool   `help:"With --donate: write a file that takes the ratings back, by the key in --state. Sessions that have begun keep them."`
 	Federation string `placeholder:"FILE" help:"With --donate: the federation that the ratings are given to, as fednode invite wrote it."`
 
 	Check bool   `help:"Open data, ids and, with --items, the list of items; say what would be trained on, and end. The client does not enrol and sends nothing. --experiment adds the scale."`

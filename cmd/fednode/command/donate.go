@@ -1,9 +1,9 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -27,10 +27,17 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *conse
 	if err != nil {
 		return err
 	}
+	if _, err = os.Stat(filepath.Join(c.State, party.MembershipFile)); err == nil {
+		return cli.Misusef("--donate: %s is the state of a client. A donor has a folder of its own, and the client leaves the federation: its noise would not hide ratings that all can read", c.State)
+	}
 	if err = store.MakeFolder(c.State); err != nil {
 		return err
 	}
-	key, err := party.MakeIdentity(filepath.Join(c.State, party.IdentityFile))
+	read := party.MakeIdentity
+	if c.Withdraw { // by the key of the gift
+		read = admission.ReadKey
+	}
+	key, err := read(filepath.Join(c.State, "donor.json"))
 	if err != nil {
 		return err
 	}
@@ -69,15 +76,19 @@ take back   Before a session begins with them, repeat this call with --withdraw,
 	return err
 }
 
-// gifts reads the donors' files of a folder, in the order of their names. Of one key the latest gift counts, and of two at one time
-// the gift without ratings.
+// gifts reads all files of a folder, in the order of their names. Of one key the latest gift counts. A gift without ratings takes
+// all of them back, whatever their clocks said.
 func gifts(dir string, f *admission.Federation, log *zerolog.Logger) (list []agreement.Gift, err error) {
 	if dir == "" {
 		return nil, nil
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	for _, path := range paths {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("--donations: %w", err)
+	}
+	for _, file := range files {
 		var g agreement.Gift
+		path := filepath.Join(dir, file.Name())
 		if err = atomicfile.ReadJSON(path, &g); err == nil {
 			err = g.Verify()
 		}
@@ -90,11 +101,11 @@ func gifts(dir string, f *admission.Federation, log *zerolog.Logger) (list []agr
 		at := slices.IndexFunc(list, func(x agreement.Gift) bool { return x.Key.Equal(g.Key) })
 		if at < 0 {
 			list = append(list, g)
-		} else if cmp.Or(cmp.Compare(g.At, list[at].At), cmp.Compare(len(list[at].Items), len(g.Items))) > 0 {
+		} else if len(list[at].Items) > 0 && (len(g.Items) == 0 || g.At > list[at].At) {
 			list[at] = g
 		}
 	}
 	list = slices.DeleteFunc(list, func(g agreement.Gift) bool { return len(g.Items) == 0 })
-	log.Info().Int("donors", len(list)).Int("files", len(paths)).Msg("users who give their ratings openly: no epsilon covers them")
-	return list, err
+	log.Info().Int("donors", len(list)).Int("files", len(files)).Msg("users who give their ratings openly: no epsilon covers them")
+	return list, nil
 }

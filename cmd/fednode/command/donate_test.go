@@ -2,11 +2,14 @@ package command
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 )
@@ -51,8 +54,21 @@ func TestDonate(t *testing.T) {
 	if !strings.Contains(names, "rater") {
 		t.Errorf("the features are %s; a simulation has the donors among them", names)
 	}
-	// Of one key the latest counts, whatever its file is called.
-	must(t, donor("3", "c.json", "--withdraw")...)
+	// Of one key a withdrawal counts, whatever its file is called, and whatever the clock said.
+	if code, _, says := call(t, append(donor("3", "lost.json", "--withdraw"), "--state", o.path("lost"))...); code == 0 {
+		t.Errorf("a gift is taken back without its key: %s", says)
+	}
+	early := given[slices.IndexFunc(given, func(g agreement.Gift) bool { return len(g.Items) == 9 })]
+	early.At += 3600
+	identity, err := admission.ReadKey(o.path("donor-3/donor.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	early.Sign(identity.Ed25519())
+	if err = atomicfile.WriteJSON(o.path("gifts/b.json"), early); err != nil {
+		t.Fatal(err)
+	}
+	must(t, donor("3", "c.txt", "--withdraw")...)
 	if given, err = gifts(o.path("gifts"), f, &log); err != nil || len(given) != 1 {
 		t.Errorf("one took the gift back, and the earlier file is there, too: %d gifts, %v", len(given), err)
 	}
