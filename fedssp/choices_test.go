@@ -2,7 +2,6 @@ package fedssp
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -192,19 +191,6 @@ func TestRidgeFollowsTheRank(t *testing.T) {
 	} {
 		if got := texts(opened.Experiment(t, settings).Config, "statistics.user-ridge", "statistics.user-feature-weight"); got != want {
 			t.Errorf("%s: ridge and taste weight %s, want %s", settings, got, want)
-		}
-	}
-}
-
-// By hand: 40,000 items that a user lacks have the weight 0.2 each, and the ridge of a user's fit is 2 with noise and 4 without.
-func TestStartOfRankings(t *testing.T) {
-	for said, want := range map[string]float64{
-		"feedback=implicit": math.Sqrt(2. / 8000), "feedback=implicit epsilon=inf": math.Sqrt(4. / 8000), "feedback=implicit statistics.user-ridge=8000": 0.3,
-		"feedback=implicit statistics.unobserved=0.1": math.Sqrt(2. / 4000), "feedback=implicit statistics.start-spread=0.2": 0.2, "": 0.3,
-	} {
-		c := opened.Experiment(t, "algorithm=ssp-c data=synthetic:places-1200 "+said).Config
-		if got := settings.Keys.StartSpread.Value(c); math.Abs(got-want) > 1e-12 {
-			t.Errorf("%s: the spread is %v, want %v", said, got, want)
 		}
 	}
 }

@@ -43,8 +43,7 @@ func declareItems() {
 		}
 		return ""
 	}
-	Keys.StartSpread = Number("statistics.start-spread", config.Positive(), func(s Settings) bool { return s.Items() && !s.encodes() }, "0.3; √(user-ridge / (unobserved·items)) of rankings by ssp-c, if that is smaller", "Standard deviation of the coordinates at the start.",
-		Settings.startSpread)
+	Keys.StartSpread = Number("statistics.start-spread", config.Positive(), func(s Settings) bool { return s.Items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", Value(0.3))
 }
 
 // declareStatistics declares the form of the solver's sums, and the bounds of a user's

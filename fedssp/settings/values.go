@@ -165,22 +165,6 @@ func (s Settings) fewestRank() float64 {
 	}
 }
 
-// startSpread is the deviation of the coordinates of V at the start. In rankings items that a user
-// does not have weigh w0·VᵀV in the user's fit, about w0·m·spread². They weigh no more than the ridge:
-// otherwise embeddings of users are far shorter than their bound, and noise and scatter hide them.
-func (s Settings) startSpread(f *config.Facts) config.Number {
-	const usual = 0.3
-	switch {
-	case !s.poolsRanks():
-		return config.Fixed(usual)
-	case f == nil:
-		return config.Auto
-	default:
-		lacking := Keys.Unobserved.Chosen(s.Config) * float64(f.Items)
-		return config.Fixed(min(usual, math.Sqrt(Keys.UserRidge.Or(s.Config, s.userRidge())/lacking)))
-	}
-}
-
 // clipUser is Γ_u. With implicit feedback all targets are equal, and the direction of u says most.
 func (s Settings) clipUser() float64 {
 	switch {
