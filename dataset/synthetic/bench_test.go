@@ -17,13 +17,13 @@ func BenchmarkRate(b *testing.B) {
 			p := s.population()
 			for b.Loop() {
 				w := p.newWorker(benchRatings(s), 0)
-				for u := range s.users {
+				for u := range s.Users {
 					w.rate(u)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*s.ratings), "ns/rating")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*s.Ratings), "ns/rating")
 		})
 	}
 }
 
-func benchRatings(s shape) dataset.Ratings { return dataset.NewRatings(s.users, s.items, s.ratings) }
+func benchRatings(s shape) dataset.Ratings { return dataset.NewRatings(s.Users, s.Items, s.Ratings) }

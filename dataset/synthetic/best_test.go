@@ -13,14 +13,14 @@ import (
 // taste, and the chance of a rating at the given level or above.
 func (w *worker) score(u, level int, popularity, out []float64) {
 	r := newRandom(generatorSeed, streamUsers+uint64(u))
-	bias := float64(w.userBias * r.normal())
+	bias := float64(w.UserBias * r.normal())
 	copy(w.likes, r.normals(tasteRank))
 	for i := range out {
 		m := w.match(i)
 		out[i] = math.Log(popularity[i] * w.chance(m))
 		if level > 0 {
-			x := bias + w.catalog.bias[i] + w.taste*m
-			out[i] += math.Log(math.Erfc((w.cuts[level-1]-x)/w.noise/math.Sqrt2) / 2)
+			x := bias + w.catalog.bias[i] + w.Taste*m
+			out[i] += math.Log(math.Erfc((w.Cuts[level-1]-x)/w.Noise/math.Sqrt2) / 2)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestBestRanking(t *testing.T) {
 				t.Fatal(err)
 			}
 			set := open(t, "synthetic:"+shape, Options{})
-			level := slices.IndexFunc(s.levels, func(x float64) bool { return x >= 4 })
+			level := slices.IndexFunc(s.Levels, func(x float64) bool { return x >= 4 })
 			w := s.population().newWorker(set.Ratings, 0)
 			r := newRandom(generatorSeed, streamItems)
 			for range genres {
@@ -50,12 +50,12 @@ func TestBestRanking(t *testing.T) {
 			const seeds = 2
 			for seed := range seeds {
 				held := mustSplit(t, set, split.Params{Seed: uint64(seed + 1), Users: split.UsersHeldOut, Positive: 4}).Held
-				counts := make([]float64, s.items)
+				counts := make([]float64, s.Items)
 				for _, j := range held.Train.Item {
 					counts[j]++
 				}
 				history, target := held.Test.History.ByUser(), held.Test.Target.ByUser()
-				scores, users := make([]float64, s.items), 0.
+				scores, users := make([]float64, s.Items), 0.
 				var b, p float64
 				for _, u := range held.Test.Users[:min(len(held.Test.Users), 500)] {
 					known, _ := history.Row(int(u))

@@ -172,33 +172,33 @@ func (s shape) makeCatalog() *catalog {
 	weights := s.popularityWeights(r)
 	spread := logSpread(weights)
 	years, genreYears, knownTaste := s.turns()
-	c := &catalog{choice: newAlias(weights), bias: make([]float64, s.items), taste: make([]float64, 0, s.items*tasteRank)}
-	for i := range s.items {
+	c := &catalog{choice: newAlias(weights), bias: make([]float64, s.Items), taste: make([]float64, 0, s.Items*tasteRank)}
+	for i := range s.Items {
 		of := drawGenres(r, pickGenre)
 		year := s.drawYear(r)
 		c.addFeatures(i, of, year)
-		own := math.Sqrt(1 - s.featured - s.dated - s.known)
-		shared := math.Sqrt(s.featured / float64(len(of)))
+		own := math.Sqrt(1 - s.Featured - s.Dated - s.Known)
+		shared := math.Sqrt(s.Featured / float64(len(of)))
 		quality := 0.0
 		for _, g := range of {
 			quality += (genres[g].mean - meanRating) / float64(len(of))
 		}
-		premium := float64(agePremium * math.Min(float64(s.lastYear-year), 50))
-		if s.dated > 0 {
+		premium := float64(agePremium * math.Min(float64(s.LastYear-year), 50))
+		if s.Dated > 0 {
 			quality, premium = 2*quality, yearEffect(float64(year))
 		}
-		c.bias[i] = quality + premium + float64(s.liked*spread(weights[i])) + float64(s.itemBias*r.normal())
+		c.bias[i] = quality + premium + float64(s.Liked*spread(weights[i])) + float64(s.ItemBias*r.normal())
 		for k := range tasteRank {
 			q := float64(own * r.normal())
 			for _, g := range of {
 				x := genreTaste[g][k]
-				if s.dated > 0 {
-					x = float64(math.Sqrt(1-s.turning)*x) + float64(math.Sqrt(s.turning)*genreYears[g][year-s.firstYear][k])
+				if s.Dated > 0 {
+					x = float64(math.Sqrt(1-s.Turning)*x) + float64(math.Sqrt(s.Turning)*genreYears[g][year-s.FirstYear][k])
 				}
 				q += float64(shared * x)
 			}
-			if s.dated > 0 {
-				q += float64(math.Sqrt(s.dated)*years[year-s.firstYear][k]) + float64(math.Sqrt(s.known)*spread(weights[i])*knownTaste[k])
+			if s.Dated > 0 {
+				q += float64(math.Sqrt(s.Dated)*years[year-s.FirstYear][k]) + float64(math.Sqrt(s.Known)*spread(weights[i])*knownTaste[k])
 			}
 			c.taste = append(c.taste, float64(q*scales[k]))
 		}
@@ -208,7 +208,7 @@ func (s shape) makeCatalog() *catalog {
 
 // turns draws the taste vectors of years of release, of genres in each year, and of popularity; nothing for a shape without.
 func (s shape) turns() (years [][]float64, genreYears [][][]float64, known []float64) {
-	if s.dated == 0 {
+	if s.Dated == 0 {
 		return nil, nil, nil
 	}
 	// walk draws a vector for each year (a stationary autoregression). Two that are yearsAlike apart have the correlation 1/e.
@@ -216,7 +216,7 @@ func (s shape) turns() (years [][]float64, genreYears [][][]float64, known []flo
 		const yearsAlike = 20
 		r, like := newRandom(generatorSeed+n, streamItems), exp(-1./yearsAlike)
 		all := [][]float64{r.normals(tasteRank)}
-		for range s.lastYear - s.firstYear {
+		for range s.LastYear - s.FirstYear {
 			next := r.normals(tasteRank)
 			for k, x := range all[len(all)-1] {
 				next[k] = float64(like*x) + float64(math.Sqrt(1-float64(like*like))*next[k])
@@ -257,14 +257,14 @@ func tasteScales() []float64 {
 
 // popularityWeights deals the popularity curve to items in random order.
 func (s shape) popularityWeights(r *random) []float64 {
-	ranks := make([]int, s.items)
+	ranks := make([]int, s.Items)
 	for i := range ranks {
 		ranks[i] = i
 	}
 	r.shuffle(ranks)
-	weights := make([]float64, s.items)
+	weights := make([]float64, s.Items)
 	for i, rank := range ranks {
-		weights[i] = s.popularity.at((float64(rank) + 0.5) / float64(s.items))
+		weights[i] = s.Popularity.at((float64(rank) + 0.5) / float64(s.Items))
 	}
 	return weights
 }
@@ -306,10 +306,10 @@ func drawGenres(r *random, pick alias) []int32 {
 // decades ago, with two tails of 11.
 func (s shape) drawYear(r *random) int {
 	age := int(-14 * log(1-r.uniform()))
-	if s.dated > 0 {
+	if s.Dated > 0 {
 		age = int(-11*log(1-r.uniform())) + int(-11*log(1-r.uniform()))
 	}
-	return max(s.lastYear-age, s.firstYear)
+	return max(s.LastYear-age, s.FirstYear)
 }
 
 // addFeatures writes the public features of item i.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -38,7 +40,7 @@ const (
 
 // ShapeNames lists the synthetic shapes.
 func ShapeNames() []string {
-	return lists.Map(shapes, func(s shape) string { return s.name })
+	return lists.Map(shapes(), func(s shape) string { return s.Name })
 }
 
 // Options vary how a set is generated. The zero value is ready to use.
@@ -76,29 +78,16 @@ func nameOf(spec string) string {
 // opener generates the set of a name, which is a spec without the prefix.
 type opener = func(ctx context.Context, name string, o Options) (*dataset.Set, error)
 
-// openers holds the registered generators.
-var openers []struct {
-	name string
-	open opener
-}
+// openers holds the registered generators by their names.
+var openers = map[string]opener{}
 
 // Register makes [Open] call open for the name, and for names that begin with the name and a hyphen. Call it in an init function.
-func Register(name string, open opener) {
-	openers = append(openers, struct {
-		name string
-		open opener
-	}{name, open})
-}
+func Register(name string, open opener) { openers[name] = open }
 
 // registered returns the registered generator of a name, nil where there is none.
 func registered(name string) opener {
 	first, _, _ := strings.Cut(name, "-")
-	for _, o := range openers {
-		if o.name == first {
-			return o.open
-		}
-	}
-	return nil
+	return openers[first]
 }
 
 // Open generates the set that a spec names.
@@ -115,15 +104,13 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Packed && s.ratings >= manyRatings {
+	if o.Packed && s.Ratings >= manyRatings {
 		return s.packedShape(ctx, o)
 	}
 	set, err := s.generate(ctx, o.Progress)
 	if err != nil {
 		return nil, err
 	}
-	set.Name = prefix + ":" + name
-	set.Min, set.Max = o.scale(s)
 	if !o.Times {
 		set.Times = nil
 	}
@@ -138,28 +125,20 @@ const fewestPlays, mostPlays = 1, 10_000
 // ratings whenever its client works more than doubles the time of lfl-sgdmf.
 const manyRatings = 50_000_000
 
-// shape is the shape that a spec names; the error says what is wrong with it, or with the scale.
+// shape returns the shape that a spec names, with the scale of the options. The error says what is wrong with either.
 func (o Options) shape(spec, name string) (shape, error) {
 	s, err := shapeOf(name)
 	if err == nil {
 		lo, hi := s.scale()
-		var setMin, setMax float64
-		setMin, setMax, err = dataset.ScaleOr(o.Min, o.Max, lo, hi)
-		if err == nil && (setMin > lo || setMax < hi) {
-			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", dataset.ErrScale, setMin, setMax, lo, hi)
+		s.min, s.max, err = dataset.ScaleOr(o.Min, o.Max, lo, hi)
+		if err == nil && (s.min > lo || s.max < hi) {
+			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", dataset.ErrScale, s.min, s.max, lo, hi)
 		}
 	}
 	if err != nil {
 		return shape{}, fmt.Errorf("data %q: %w", spec, err)
 	}
 	return s, nil
-}
-
-// scale returns the scale of the options, or else of the shape. The options must have been checked.
-func (o Options) scale(s shape) (lo, hi float64) {
-	lo, hi = s.scale()
-	lo, hi, _ = dataset.ScaleOr(o.Min, o.Max, lo, hi)
-	return lo, hi
 }
 
 // Bounds on the number of users of a shape.
@@ -171,24 +150,24 @@ const (
 // shapeOf returns the shape of a name: NAME as it is, or NAME-USERS with so many users. The users are
 // as active in both, so that there are more or fewer ratings of the same items.
 func shapeOf(name string) (shape, error) {
-	find := func(name string) int { return slices.IndexFunc(shapes, func(s shape) bool { return s.name == name }) }
+	find := func(name string) int { return slices.IndexFunc(shapes(), func(s shape) bool { return s.Name == name }) }
 	if i := find(name); i >= 0 {
-		return shapes[i], nil
+		return shapes()[i], nil
 	}
 	if at := strings.LastIndexByte(name, '-'); at >= 0 && find(name[:at]) >= 0 {
-		s := shapes[find(name[:at])]
-		least, most := max(fewestUsers, (s.items*s.users-1)/s.ratings+1), mostUsers // every item has a rating
+		s := shapes()[find(name[:at])]
+		least, most := max(fewestUsers, (s.Items*s.Users-1)/s.Ratings+1), mostUsers // every item has a rating
 		users, err := strconv.Atoi(name[at+1:])
 		if err != nil || users < least || users > most {
-			return shape{}, fmt.Errorf("%q names no number of users of %s; there are %d to %d of them", name[at+1:], s.name, least, most)
+			return shape{}, fmt.Errorf("%q names no number of users of %s; there are %d to %d of them", name[at+1:], s.Name, least, most)
 		}
-		s.ratings = int(int64(s.ratings) * int64(users) / int64(s.users))
-		s.name, s.users = name, users
+		s.Ratings = int(int64(s.Ratings) * int64(users) / int64(s.Users))
+		s.Name, s.Users = name, users
 		return s, nil
 	}
 	known := []string{prefix + ":" + strings.Join(ShapeNames(), ", "+prefix+":"), "one of these with -USERS behind it"}
-	for _, o := range openers {
-		known = append(known, prefix+":"+o.name)
+	for _, name := range slices.Sorted(maps.Keys(openers)) {
+		known = append(known, prefix+":"+name)
 	}
 	last := len(known) - 1
 	return shape{}, fmt.Errorf("%w %q; want %s or %s", ErrUnknownShape, name, strings.Join(known[:last], ", "), known[last])
@@ -196,10 +175,10 @@ func shapeOf(name string) (shape, error) {
 
 // scale returns the lowest and the highest rating; of plays, the scale of the published file.
 func (s shape) scale() (lo, hi float64) {
-	if s.plays.most > 0 {
+	if s.Plays.Most > 0 {
 		return fewestPlays, mostPlays
 	}
-	return s.levels[0], s.levels[len(s.levels)-1]
+	return s.Levels[0], s.Levels[len(s.Levels)-1]
 }
 
 // population holds the parameters from which the ratings of a synthetic set are drawn.
@@ -213,7 +192,7 @@ type population struct {
 
 func (s shape) population() *population {
 	p := &population{shape: s, catalog: s.makeCatalog()}
-	if s.moves {
+	if s.Moves {
 		p.moving = s.makeMovement()
 	}
 	p.start = s.activityStarts()
@@ -221,9 +200,21 @@ func (s shape) population() *population {
 	return p
 }
 
+// set makes the set of the population, without ratings.
+func (p *population) set() *dataset.Set {
+	set := &dataset.Set{
+		Name: prefix + ":" + p.Name, Min: p.min, Max: p.max, Ratings: dataset.Ratings{Users: p.Users, Items: p.Items},
+		UserIDs: idtext.Numbered(p.Users), ItemIDs: idtext.Numbered(p.Items),
+	}
+	if !p.Bare {
+		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
+	}
+	return set
+}
+
 func (p *population) newRatings(n int) dataset.Ratings {
-	r := dataset.NewRatings(p.users, p.items, n)
-	if p.moves {
+	r := dataset.NewRatings(p.Users, p.Items, n)
+	if p.Moves {
 		r.Times = make([]float64, n)
 	}
 	return r
@@ -233,13 +224,13 @@ func (p *population) newRatings(n int) dataset.Ratings {
 // so the result does not depend on how many work at it.
 func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*dataset.Set, error) {
 	p := s.population()
-	out := p.newRatings(s.ratings)
+	out := p.newRatings(s.Ratings)
 	err := p.inOrder(ctx, progress, func(from, _ int, part dataset.Ratings) error {
 		at := p.start[from]
 		copy(out.User[at:], part.User)
 		copy(out.Item[at:], part.Item)
 		copy(out.Value[at:], part.Value)
-		if s.moves {
+		if s.Moves {
 			copy(out.Times[at:], part.Times)
 		}
 		return nil
@@ -247,35 +238,33 @@ func (s shape) generate(ctx context.Context, progress func(done, total int64)) (
 	if err != nil {
 		return nil, err
 	}
-	set := &dataset.Set{Ratings: out, UserIDs: idtext.Numbered(s.users), ItemIDs: idtext.Numbered(s.items)}
-	if !s.bare {
-		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
-	}
+	set := p.set()
+	set.Ratings = out
 	return set, nil
 }
 
 // activityStarts draws how many ratings each user has: the activity curve,
 // corrected to the exact total and dealt to users in random order.
 func (s shape) activityStarts() []int {
-	counts := make([]int, s.users)
+	counts := make([]int, s.Users)
 	total := 0
 	for rank := range counts {
-		x := (float64(rank) + 0.5) / float64(s.users)
-		counts[rank] = min(int(s.activity.at(x)+0.5), s.items)
+		x := (float64(rank) + 0.5) / float64(s.Users)
+		counts[rank] = min(int(s.Activity.at(x)+0.5), s.Items)
 		total += counts[rank]
 	}
 	// Rounding leaves a few ratings too many or too few. Spread them over the
 	// middle ranks, which moves neither the minimum nor the maximum.
-	for rank := s.users / 4; total != s.ratings; rank++ {
+	for rank := s.Users / 4; total != s.Ratings; rank++ {
 		step := 1
-		if total > s.ratings {
+		if total > s.Ratings {
 			step = -1
 		}
-		counts[rank%(s.users/2)+s.users/4] += step
+		counts[rank%(s.Users/2)+s.Users/4] += step
 		total += step
 	}
 	newRandom(generatorSeed, streamActivity).shuffle(counts)
-	start := make([]int, s.users+1)
+	start := make([]int, s.Users+1)
 	for u, n := range counts {
 		start[u+1] = start[u] + n
 	}
@@ -285,10 +274,10 @@ func (s shape) activityStarts() []int {
 // firstRatings gives every item a first rating, by a user drawn in proportion to activity.
 func (s shape) firstRatings(start []int) [][]int32 {
 	r := newRandom(generatorSeed, streamFirst)
-	first := make([][]int32, s.users)
-	for i := range s.items {
+	first := make([][]int32, s.Users)
+	for i := range s.Items {
 		for {
-			at := r.below(s.ratings)
+			at := r.below(s.Ratings)
 			u, _ := slices.BinarySearch(start, at+1) // start[u-1] <= at < start[u]
 			u--
 			if len(first[u]) < start[u+1]-start[u] {
@@ -311,26 +300,38 @@ type worker struct {
 }
 
 func (p *population) newWorker(out dataset.Ratings, base int) *worker {
-	return &worker{population: p, out: out, base: base, chosen: make([]uint64, (p.items+63)/64), likes: make([]float64, tasteRank)}
+	w := &worker{population: p, out: out, base: base, chosen: make([]uint64, (p.Items+63)/64), likes: make([]float64, tasteRank)}
+	if p.moving != nil {
+		w.at = make([]float64, p.Items)
+	}
+	return w
 }
 
-// rate draws the ratings of user u.
+// rate draws the ratings of user u, of a moving set each at its own time.
 func (w *worker) rate(u int) {
-	if w.moving != nil {
-		w.rateMoving(u)
-		return
-	}
 	r := newRandom(generatorSeed, streamUsers+uint64(u))
-	bias := float64(w.userBias * r.normal())
-	for k := range w.likes {
-		w.likes[k] = r.normal()
+	bias := float64(w.UserBias * r.normal())
+	early := r.normals(tasteRank)
+	var late []float64
+	if w.moving == nil {
+		copy(w.likes, early)
+		w.choose(u, r)
+	} else {
+		late = r.normals(tasteRank)
+		w.chooseMoving(u, r, early, late)
 	}
-	w.choose(u, r)
 	k := w.start[u] - w.base
 	for word, set := range w.chosen {
 		for ; set != 0; set &= set - 1 {
 			i := word*64 + bits.TrailingZeros64(set)
-			x := bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + float64(w.noise*r.normal())
+			x := bias + w.catalog.bias[i]
+			if w.moving != nil {
+				t := w.at[i]
+				w.tasteAt(t, early, late)
+				x += float64((t - 0.5) * w.moving.slope[i])
+				w.out.Times[k] = yearStart + math.Floor(yearSeconds*t)
+			}
+			x = x + float64(w.Taste*w.match(i)) + float64(w.Noise*r.normal())
 			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.level(x)
 			k++
 		}
@@ -343,16 +344,20 @@ func (w *worker) rate(u int) {
 func (w *worker) choose(u int, r *random) {
 	left := w.start[u+1] - w.start[u] - len(w.first[u])
 	for _, i := range w.first[u] {
-		w.chosen[i/64] |= 1 << (i % 64)
+		w.mark(int(i))
 	}
 	for left > 0 {
 		i := int(w.catalog.choice.draw(r))
-		if w.chosen[i/64]&(1<<(i%64)) == 0 && r.uniform() < w.chance(w.match(i)) {
-			w.chosen[i/64] |= 1 << (i % 64)
+		if w.free(i) && r.uniform() < w.chance(w.match(i)) {
+			w.mark(i)
 			left--
 		}
 	}
 }
+
+// mark has the user at hand rate item i, and free reports whether the user does not.
+func (w *worker) mark(i int)      { w.chosen[i/64] |= 1 << (i % 64) }
+func (w *worker) free(i int) bool { return w.chosen[i/64]&(1<<(i%64)) == 0 }
 
 // match returns how well item i fits the user's taste, with variance 1 over users and items.
 func (w *worker) match(i int) float64 {
@@ -365,14 +370,14 @@ func (w *worker) match(i int) float64 {
 
 // level cuts a latent rating.
 func (w *worker) level(x float64) float32 {
-	if w.plays.most > 0 {
-		return float32(w.plays.at(x))
+	if w.Plays.Most > 0 {
+		return float32(w.Plays.at(x))
 	}
-	above := slices.IndexFunc(w.cuts, func(cut float64) bool { return x < cut })
+	above := slices.IndexFunc(w.Cuts, func(cut float64) bool { return x < cut })
 	if above < 0 {
-		above = len(w.cuts)
+		above = len(w.Cuts)
 	}
-	return float32(w.levels[above])
+	return float32(w.Levels[above])
 }
 
 // ErrUnknownShape is wrapped by the error of a synthetic shape that does not exist; the error lists

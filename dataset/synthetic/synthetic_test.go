@@ -289,7 +289,7 @@ func TestSyntheticProfiles(t *testing.T) {
 
 // TestPlayCurve: whole numbers from 1 to the most, by the formula.
 func TestPlayCurve(t *testing.T) {
-	c := playCurve{shift: 0, spread: math.Ln2, most: 100}
+	c := playCurve{Shift: 0, Spread: math.Ln2, Most: 100}
 	for x, want := range map[float64]float64{-5: 1, 0: 1, 0.99: 1, 1.01: 2, 3.01: 8, 20: 100} { // powers of 2
 		if got := c.at(x); got != want {
 			t.Errorf("at %v there are %v plays, want %v", x, got, want)
@@ -404,32 +404,32 @@ func TestSyntheticSameBits(t *testing.T) {
 // TestSyntheticIsValid: pairs ascend without repetition, ids and features have
 // the right length, every rating is a level of the scale.
 func TestSyntheticIsValid(t *testing.T) {
-	for _, s := range shapes {
-		if tooLong(s.name) {
+	for _, s := range shapes() {
+		if tooLong(s.Name) {
 			continue
 		}
-		set := generated(t, s.name)
+		set := generated(t, s.Name)
 		if err := set.Validate(); err != nil {
-			t.Errorf("%s: %v", s.name, err)
+			t.Errorf("%s: %v", s.Name, err)
 		}
 		described := set.Items
-		if s.bare {
+		if s.Bare {
 			described = 0
 		}
 		if len(set.UserIDs) != set.Users || len(set.ItemIDs) != set.Items || len(set.Titles) != described ||
 			len(set.Genres) != described || len(set.Years) != described {
-			t.Errorf("%s: ids or features do not have the length of users or items", s.name)
+			t.Errorf("%s: ids or features do not have the length of users or items", s.Name)
 		}
 		for k, v := range set.Value {
-			if s.plays.most > 0 {
-				if float64(v) != math.Trunc(float64(v)) || float64(v) < 1 || float64(v) > s.plays.most {
-					t.Fatalf("%s: rating %d is %v, want a whole number of plays up to %v", s.name, k, v, s.plays.most)
+			if s.Plays.Most > 0 {
+				if float64(v) != math.Trunc(float64(v)) || float64(v) < 1 || float64(v) > s.Plays.Most {
+					t.Fatalf("%s: rating %d is %v, want a whole number of plays up to %v", s.Name, k, v, s.Plays.Most)
 				}
-			} else if !slices.Contains(s.levels, float64(v)) {
-				t.Fatalf("%s: rating %d is %v, want one of %v", s.name, k, v, s.levels)
+			} else if !slices.Contains(s.Levels, float64(v)) {
+				t.Fatalf("%s: rating %d is %v, want one of %v", s.Name, k, v, s.Levels)
 			}
 			if k > 0 && (set.User[k-1] > set.User[k] || set.User[k-1] == set.User[k] && set.Item[k-1] >= set.Item[k]) {
-				t.Fatalf("%s: ratings %d and %d are out of order or the same pair", s.name, k-1, k)
+				t.Fatalf("%s: ratings %d and %d are out of order or the same pair", s.Name, k-1, k)
 			}
 		}
 	}
@@ -451,8 +451,8 @@ func TestList(t *testing.T) {
 			t.Errorf("%+v is not the set opened: %d users, %d items, %d ratings, range %v to %v", e, set.Users, set.Items, set.Len(), set.Min, set.Max)
 		}
 	}
-	if listed != len(shapes) {
-		t.Errorf("%d synthetic sets are listed, want %d", listed, len(shapes))
+	if listed != len(shapes()) {
+		t.Errorf("%d synthetic sets are listed, want %d", listed, len(shapes()))
 	}
 }
 

@@ -28,7 +28,7 @@ func TestSyntheticRegressionNames(t *testing.T) {
 // The names that a wrong spec is answered with include registered sets.
 func TestUnknownShapeNamesRegressions(t *testing.T) {
 	_, err := synthetic.Open(t.Context(), "synthetic:none", synthetic.Options{})
-	if !errors.Is(err, synthetic.ErrUnknownShape) || !strings.HasSuffix(err.Error(), "one of these with -USERS behind it, synthetic:regression or synthetic:fields") {
+	if !errors.Is(err, synthetic.ErrUnknownShape) || !strings.HasSuffix(err.Error(), "one of these with -USERS behind it, synthetic:fields or synthetic:regression") {
 		t.Error(err)
 	}
 }
