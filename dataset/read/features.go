@@ -72,41 +72,8 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 		return nil, err
 	}
 	r := featureReader{set: s, from: make(map[string]string)}
-	noYears := fmt.Sprintf(noneListed, s.Name, "years")
 	for _, part := range parts {
-		switch part {
-		case featureGenres:
-			err = r.listed(part, len(s.Genres), fmt.Sprintf(noneListed, s.Name, "genres"), alike(s.Genres))
-		case featureYear:
-			err = r.listed(part, len(s.Years), noYears, alike(periodsOf(s.Years, decade)))
-		default:
-			k := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part })
-			switch {
-			case part == featureRater && s.Raters != nil:
-				err = r.raters()
-			case k >= 0:
-				err = r.listed(part, len(s.Columns[k].Values), "the column of items.csv is empty", alike(s.Columns[k].Values))
-			case part == featureReleased:
-				err = r.listed(part, len(s.Years), noYears, alike(periodsOf(s.Years, strconv.Itoa)))
-			case part == featureEra:
-				err = r.listed(part, len(s.Years), noYears, func(j int) map[string]float64 { return eras(s.Years[j], 10) })
-			case part == dataset.GenreEra:
-				err = r.listed(part, min(len(s.Years), len(s.Genres)), fmt.Sprintf(noneListed, s.Name, "genres with years"), func(j int) map[string]float64 {
-					both := make(map[string]float64)
-					for _, genre := range s.Genres[j] {
-						for era, near := range eras(s.Years[j], 20) {
-							if genre != "" {
-								both[genre+" "+era] = near
-							}
-						}
-					}
-					return both
-				})
-			default:
-				err = r.file(part)
-			}
-		}
-		if err != nil {
+		if err = r.part(part); err != nil {
 			return nil, fmt.Errorf("features %q: %w", part, err)
 		}
 	}
@@ -117,7 +84,41 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 	return f, nil
 }
 
-const noneListed = "%s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do"
+// part adds what a part of a spec names.
+func (r *featureReader) part(part string) error {
+	const none = "%s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do"
+	s := r.set
+	column := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part })
+	years := func(weights func(year int) weighted) error {
+		return r.listed(part, fmt.Sprintf(none, s.Name, "years"), lists.Map(s.Years, weights))
+	}
+	switch {
+	case part == featureGenres:
+		return r.listed(part, fmt.Sprintf(none, s.Name, "genres"), lists.Map(s.Genres, alike))
+	case part == featureYear:
+		return years(func(year int) weighted { return period(year, "%ds", year/10*10) })
+	case part == featureRater && s.Raters != nil:
+		return r.raters()
+	case column >= 0:
+		return r.listed(part, "the column of items.csv is empty", lists.Map(s.Columns[column].Values, alike))
+	case part == featureReleased:
+		return years(func(year int) weighted { return period(year, "%d", year) })
+	case part == featureEra:
+		return years(func(year int) weighted { return eras(year, 10) })
+	case part == dataset.GenreEra:
+		all := make([]weighted, min(len(s.Years), len(s.Genres)))
+		for j := range all {
+			all[j] = make(weighted)
+			for _, genre := range slices.DeleteFunc(slices.Clone(s.Genres[j]), func(genre string) bool { return genre == "" }) {
+				for era, near := range eras(s.Years[j], 20) {
+					all[j][genre+" "+era] = near
+				}
+			}
+		}
+		return r.listed(part, fmt.Sprintf(none, s.Name, "genres with years"), all)
+	}
+	return r.file(part)
+}
 
 // featureParts splits a spec; nil stands for no features.
 func featureParts(spec string) ([]string, error) {
@@ -181,14 +182,16 @@ func (r *featureReader) category(name, from string) (*featureTable, error) {
 	return t, nil
 }
 
-// listed adds what the list of items says: the values of each of n items, and their weights. An empty value is none.
-func (r *featureReader) listed(name string, n int, none string, of func(j int) map[string]float64) error {
+// weighted holds the values of an item with their weights. The empty value is none.
+type weighted map[string]float64
+
+// listed adds what the list of items says about each item.
+func (r *featureReader) listed(name, none string, all []weighted) error {
 	t, err := r.category(name, "the list of items")
 	if err != nil {
 		return err
 	}
-	for j := range n {
-		values := of(j)
+	for j, values := range all {
 		delete(values, "")
 		for _, v := range slices.Sorted(maps.Keys(values)) {
 			if err = t.add(int32(j), []byte(v), values[v]); err != nil {
@@ -203,42 +206,35 @@ func (r *featureReader) listed(name string, n int, none string, of func(j int) m
 }
 
 // alike gives each of an item's values the weight 1.
-func alike(values [][]string) func(j int) map[string]float64 {
-	return func(j int) map[string]float64 {
-		all := make(map[string]float64)
-		for _, v := range values[j] {
-			all[v] = 1
-		}
-		return all
+func alike(values []string) weighted {
+	all := make(weighted)
+	for _, v := range values {
+		all[v] = 1
 	}
+	return all
+}
+
+// period returns the name of a period; nothing for year 0.
+func period(year int, format string, of int) weighted {
+	if year == 0 {
+		return nil
+	}
+	return weighted{fmt.Sprintf(format, of): 1}
 }
 
 // eras returns the two multiples of span years around a year, by how near they are; nothing for year 0.
-func eras(year, span int) map[string]float64 {
+func eras(year, span int) weighted {
 	after := (year%span + span) % span // years of the era's beginning
 	switch {
 	case year == 0:
 		return nil
 	case after == 0:
-		return map[string]float64{strconv.Itoa(year): 1}
+		return weighted{strconv.Itoa(year): 1}
 	}
-	return map[string]float64{
+	return weighted{
 		strconv.Itoa(year - after):        float64(span-after) / float64(span),
 		strconv.Itoa(year - after + span): float64(after) / float64(span),
 	}
-}
-
-func decade(year int) string { return fmt.Sprintf("%ds", year/10*10) }
-
-// periodsOf returns the name of the period of each year but 0.
-func periodsOf(years []int, name func(year int) string) [][]string {
-	periods := make([][]string, len(years))
-	for j, year := range years {
-		if year != 0 {
-			periods[j] = []string{name(year)}
-		}
-	}
-	return periods
 }
 
 // add adds a feature of an item.

@@ -66,20 +66,20 @@ func FuzzReadRatings(f *testing.F) {
 // FuzzReadItems: no text makes the reader of any list of items panic; every item that
 // it accepts has a title and genres that stand in the text.
 func FuzzReadItems(f *testing.F) {
-	formats := []itemFormat{moviesCSV, moviesDat, uItem}
+	formats := itemFormats[:3]
 	addSeeds(f, func(name string) int {
 		return slices.IndexFunc(formats, func(i itemFormat) bool { return i.file == name })
 	}, ".csv", ".dat", ".item")
 	f.Fuzz(func(t *testing.T, text []byte, choice int) {
 		format := formats[max(choice, 0)%len(formats)]
 		var items idtable.Table
-		got, err := format.readItems(context.Background(), format.file, bytes.NewReader(text), &items, []string{"item"})
+		got, err := format.read(context.Background(), format.file, bytes.NewReader(text), &items, []string{"item", "movieId"})
 		if err != nil {
 			checkLocated(t, err, text)
 			return
 		}
-		if n := len(items.Names); len(got.titles) != n || len(got.genres) != n || len(got.years) != n {
-			t.Fatalf("%d items have %d titles, %d lists of genres, %d years", n, len(got.titles), len(got.genres), len(got.years))
+		if n := len(items.Names); len(got.items) != n {
+			t.Fatalf("%d items, and %d are described", n, len(got.items))
 		}
 		if format.header != "" && (!utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0) {
 			return // another encoding
@@ -91,11 +91,11 @@ func FuzzReadItems(f *testing.F) {
 		if format.latin1 {
 			inText += string(toUTF8(text))
 		}
-		for i, title := range got.titles {
-			if !strings.Contains(inText, items.Names[i]) || !strings.Contains(inText, title) {
-				t.Fatalf("item %q is called %q, which the text does not hold", items.Names[i], title)
+		for i, about := range got.items {
+			if !strings.Contains(inText, items.Names[i]) || !strings.Contains(inText, about.title) {
+				t.Fatalf("item %q is called %q, which the text does not hold", items.Names[i], about.title)
 			}
-			for _, genre := range got.genres[i] {
+			for _, genre := range about.genres {
 				if format.file != "u.item" && !strings.Contains(inText, genre) || format.file == "u.item" && !slices.Contains(flaggedGenres[1:], genre) {
 					t.Fatalf("item %q has the genre %q from nowhere", items.Names[i], genre)
 				}

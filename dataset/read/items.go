@@ -2,11 +2,11 @@ package read
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,69 +15,74 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/charmap"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
-// features are the public features of the items of a set, one entry for each item.
-type features struct {
-	titles  []string
-	genres  [][]string
-	years   []int
-	columns []dataset.ItemColumn
-
-	listed, rated int // items of a list, and listed items with a rating
-	notices       []dataset.Notice
+// catalogue is the content of a list of items.
+type catalogue struct {
+	items   []item   // by number; of all items that have ratings or are listed
+	columns []string // names of the further columns
+	notices []dataset.Notice
 }
 
-// itemFormat is a kind of file that lists items and describes them: an id, a
-// title with the year at its end, and genres.
+// item is what a list says about an item.
+type item struct {
+	line   int // in the list; 0 of an item that is not listed
+	title  string
+	genres []string
+	year   int
+	others [][]string // the values in each further column
+}
+
+// itemFormat is a kind of file that lists items and describes them.
 type itemFormat struct {
 	file    string // its name, beside the ratings
 	id      string // what it calls the id
 	dialect records.Dialect
-	header  string // "" for none
-	fields  int    // of a row; the first two are id and title
-	layout  string // what they are, for messages
+	header  string // the usual one; "" for any
+	fields  int    // of a row; 0 until the header says it
+	layout  string // the fields of a row, for messages
 	latin1  bool   // text that is not UTF-8 is ISO 8859-1
-	genres  func(record [][]byte) ([]string, error)
+	flags   bool   // genres are flags at the end of the row
 
-	// Of an items.csv, whose header says what its columns are; nil in the list of formats.
-	at      *itemColumns
-	columns []string
+	at itemColumns
 }
 
-var (
-	moviesCSV = itemFormat{
-		file: "movies.csv", id: "movieId", dialect: records.Commas, header: "movieId,title,genres", fields: 3,
-		layout: ": movieId,title,genres; a title with a comma must be quoted", genres: listedGenres,
-	}
+// itemColumns says where the fields of a row stand; -1 for a field that is not there.
+type itemColumns struct {
+	id, title, genres, year int
+	others                  []int
+}
+
+// itemFormats are all formats of lists of items. A format of ratings names the file of its list. The last takes a file of any name.
+var itemFormats = []itemFormat{
+	{file: "movies.csv", dialect: records.Commas, header: "movieId,title,genres"},
 	// MovieLens 1M writes ISO 8859-1, 10M UTF-8.
-	moviesDat = itemFormat{
-		file: "movies.dat", id: "MovieID", dialect: records.Colons, fields: 3,
-		layout: " (MovieID::Title::Genres)", latin1: true, genres: listedGenres,
-	}
-	uItem = itemFormat{
-		file: "u.item", id: "movie id", dialect: records.Pipes, fields: 5 + len(flaggedGenres),
-		layout: " (movie id | title | release date | video release date | IMDb URL | 19 genre flags)",
-		latin1: true, genres: genreFlags,
-	}
-)
+	{
+		file: "movies.dat", id: "MovieID", dialect: records.Colons, fields: 3, at: itemColumns{title: 1, genres: 2, year: -1},
+		layout: " (MovieID::Title::Genres)", latin1: true,
+	},
+	{
+		file: "u.item", id: "movie id", dialect: records.Pipes, fields: 5 + len(flaggedGenres), at: itemColumns{title: 1, genres: -1, year: -1},
+		layout: " (movie id | title | release date | video release date | IMDb URL | 19 genre flags)", latin1: true, flags: true,
+	},
+	{file: "items.csv", dialect: records.Commas},
+}
 
-// itemFormats are all formats of lists of items. A format of ratings names the file of its list.
-var itemFormats = []*itemFormat{&moviesCSV, &moviesDat, &uItem, &itemsCSV}
-
-// itemFormatOf is the format of the list in a file of this name; nil where no list is called so.
-func itemFormatOf(file string) *itemFormat {
-	for _, f := range itemFormats {
-		if f.file == file {
-			return f
-		}
+// itemFormatOf returns the format of the list in a file of this name, or else the format of items.csv.
+func itemFormatOf(file string) (f itemFormat, known bool) {
+	at := slices.IndexFunc(itemFormats, func(f itemFormat) bool { return f.file == file })
+	if at < 0 {
+		return itemFormats[len(itemFormats)-1], false
 	}
-	return nil
+	return itemFormats[at], true
 }
 
 // flaggedGenres are the genres of u.item in the order of their flags (README of
@@ -88,6 +93,12 @@ var flaggedGenres = [...]string{
 }
 
 var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
+
+// noGenres marks a movie without genres in MovieLens.
+const noGenres = "(no genres listed)"
+
+// maxItemColumns bounds what a file of a few items can make of memory.
+const maxItemColumns = 64
 
 // Items opens a list of items: a file, or the movies.csv, movies.dat, u.item or items.csv of a folder. A file of another name is
 // read like items.csv. Ratings may
@@ -114,7 +125,8 @@ func Items(ctx context.Context, path string, o Options) (*dataset.Set, error) {
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	var items idtable.Table
-	listed, err := cmp.Or(itemFormatOf(f.Items), &itemsCSV).readItems(ctx, d.Path(f.Items), r, &items, o.itemNames(f))
+	list, _ := itemFormatOf(f.Items)
+	listed, err := list.read(ctx, d.Path(f.Items), r, &items, o.itemNames(f))
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +134,8 @@ func Items(ctx context.Context, path string, o Options) (*dataset.Set, error) {
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("%s lists no items", d.Path(f.Items))
 	}
-	listed = listed.reorder(rank)
-	set := &dataset.Set{
-		Name: files.BaseName(path), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids,
-		Titles: listed.titles, Genres: listed.genres, Years: listed.years, Columns: listed.columns,
-	}
+	set := &dataset.Set{Name: files.BaseName(path), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids}
+	listed.describe(set, rank)
 	set.Digest = set.ComputeDigest()
 	return set, nil
 }
@@ -144,21 +153,18 @@ func (o Options) itemNames(f records.Format) []string {
 
 // findItems returns the format whose file of items a folder has, or the format of the named file.
 func findItems(d files.DiskFolder, named string) (records.Format, error) {
-	like := named
-	if named != "" && itemFormatOf(named) == nil {
-		like = itemsCSV.file
-	}
+	like, _ := itemFormatOf(named)
 	var found []records.Format
-	var files []string
+	var held []string
 	for _, f := range records.WithItems() {
 		if named != "" {
-			if f.Items != like {
+			if f.Items != like.file {
 				continue
 			}
 			f.Items = named
 		}
-		if d.Has(f.Items) && (f.Beside == "" || d.Has(f.Beside)) && !slices.Contains(files, f.Items) { // of formats with one file of items, the first that fits wins
-			found, files = append(found, f), append(files, f.Items)
+		if d.Has(f.Items) && (f.Beside == "" || d.Has(f.Beside)) && !slices.Contains(held, f.Items) { // of formats with one file of items, the first that fits wins
+			found, held = append(found, f), append(held, f.Items)
 		}
 	}
 	switch len(found) {
@@ -168,179 +174,170 @@ func findItems(d files.DiskFolder, named string) (records.Format, error) {
 		if err := d.Readable(); err != nil {
 			return records.Format{}, err
 		}
-		return records.Format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file, itemsCSV.file)
+		return records.Format{}, fmt.Errorf("%s: no list of items: looked in it for movies.csv, movies.dat, u.item, items.csv", d)
 	default:
-		return records.Format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))
+		return records.Format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(held, " and "))
 	}
 }
 
-// readItems reads a file of items. It adds items without a rating to the items, and returns the
-// features of all items by their number. An item that the file does not list keeps an empty title, no
-// genre and year 0.
-//
-// names lists the names that the id column of an items.csv may have.
-func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idtable.Table, names []string) (features, error) {
-	f, s, notices, err := f.begin(ctx, file, r, names)
-	if err != nil {
-		return features{}, err
+// read reads a list of items. It adds items without a rating to the ids. names lists the names that the id column may have where a header
+// names the columns.
+func (f itemFormat) read(ctx context.Context, file string, r io.Reader, ids *idtable.Table, names []string) (*catalogue, error) {
+	c := &catalogue{items: make([]item, len(ids.Names))}
+	s := records.NewScanner(ctx, r, f.dialect, nil)
+	if f.fields == 0 {
+		var header [][]byte
+		var found []dataset.Finding
+		var err error
+		s, header, found, err = openHeaded(ctx, files.Input{ReadCloser: io.NopCloser(r), Path: file}, "", names, f.dialect)
+		if err != nil {
+			return nil, err
+		}
+		c.notices = encodingNotices(found)
+		c.columns, err = f.settle(header, names)
+		if err != nil && f.header != "" {
+			err = fmt.Errorf("no header; want the first line to be %s", f.header)
+		}
+		if err != nil {
+			return nil, s.Locate(file, err)
+		}
 	}
-	n := len(items.Names)
-	out := features{titles: make([]string, n), genres: make([][]string, n), years: make([]int, n), notices: notices}
-	for _, name := range f.columns {
-		out.columns = append(out.columns, dataset.ItemColumn{Name: name, Values: make([][]string, n)})
-	}
-	lines := make([]int, n) // line of each item, 0 while it has none
 	for {
 		record, err := s.Next()
 		if errors.Is(err, io.EOF) {
-			return out.count(lines, n), nil
+			return c, nil
 		}
 		if err == nil {
-			lines, err = f.add(&out, record, items, lines, s.Line)
+			err = f.add(c, record, ids, s.Line)
 		}
 		if err != nil {
-			return features{}, s.Locate(file, err)
+			return nil, s.Locate(file, err)
 		}
 	}
 }
 
-// count counts the items of a list by their lines, and those among the first n items, which have ratings.
-func (f features) count(lines []int, n int) features {
-	for i, line := range lines {
-		if line > 0 {
-			f.listed++
-			if i < n {
-				f.rated++
+// settle finds the columns of a list by its header: the id is called by one of the names. It returns the names of the further columns.
+func (f *itemFormat) settle(header [][]byte, names []string) ([]string, error) {
+	if len(header) == 0 {
+		return nil, errors.New("the file is empty; its first line must be a header with a column of item ids")
+	}
+	if len(header) > maxItemColumns {
+		return nil, fmt.Errorf("header has %d columns; at most %d are supported", len(header), maxItemColumns)
+	}
+	at := map[string]int{}
+	for i, field := range header {
+		if isIndex(field) {
+			continue
+		}
+		name := strings.ToLower(string(field))
+		if _, twice := at[name]; twice {
+			return nil, fmt.Errorf("header names column %q twice; keep one", name)
+		}
+		if err := idtext.Check(field); err != nil {
+			return nil, fmt.Errorf("the name of column %d %w", i+1, err)
+		}
+		at[name] = i
+	}
+	take := func(names ...string) int {
+		for _, name := range names {
+			if i, ok := at[strings.ToLower(name)]; ok {
+				delete(at, strings.ToLower(name))
+				return i
 			}
 		}
+		return -1
 	}
-	return f
+	if f.at.id = take(names...); f.at.id < 0 {
+		return nil, fmt.Errorf("header lacks a column with the ids of items; want one of %s", strings.Join(names, ", "))
+	}
+	f.id, f.fields, f.layout = string(header[f.at.id]), len(header), " as in the header"
+	if strings.EqualFold(string(bytes.Join(header, []byte(","))), f.header) {
+		f.layout = ": " + f.header + "; a title with a comma must be quoted"
+	}
+	f.at.title, f.at.genres, f.at.year = take("title"), take("genres"), take("year")
+	f.at.others = slices.Sorted(maps.Values(at))
+	return lists.Map(f.at.others, func(i int) string { return string(header[i]) }), nil
 }
 
-// begin reads a list of items up to its first item. The format with names of columns is settled by the header.
-func (f *itemFormat) begin(ctx context.Context, file string, r io.Reader, names []string) (*itemFormat, *records.Scanner, []dataset.Notice, error) {
-	if f.genres != nil && f.header == "" {
-		return f, records.NewScanner(ctx, r, f.dialect, nil), nil, nil
-	}
-	s, header, found, err := openHeaded(ctx, files.Input{ReadCloser: io.NopCloser(r), Path: file}, "", names, f.dialect)
-	if err != nil {
-		return nil, s, nil, err
-	}
-	t := table{found: found}
-	t.notifyEncoding()
-	if f.header != "" && strings.EqualFold(string(bytes.Join(header, []byte(","))), f.header) {
-		return f, s, t.notices, nil
-	}
-	named, err := f, errNoItemID
-	if header != nil {
-		named, err = f.named(header, names)
-	}
-	if err != nil && f.header != "" {
-		err = fmt.Errorf("no header; want the first line to be %s", f.header)
-	}
-	if err != nil {
-		return nil, s, nil, s.Locate(file, err)
-	}
-	return named, s, t.notices, nil
-}
+// isIndex reports whether a column numbers the rows, as pandas writes them, and says nothing of the items.
+func isIndex(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte("Unnamed: ")) }
 
-// add stores one item, under its number or under a new one, and returns the lines
-// with its own.
-func (f *itemFormat) add(to *features, record [][]byte, items *idtable.Table, lines []int, line int) ([]int, error) {
+// add stores one item, under its number or under a new one.
+func (f *itemFormat) add(to *catalogue, record [][]byte, ids *idtable.Table, line int) error {
 	if len(record) != f.fields {
-		return nil, fmt.Errorf("%d fields, want %d%s", len(record), f.fields, f.layout)
+		return fmt.Errorf("%d fields, want %d%s", len(record), f.fields, f.layout)
 	}
-	id := record[0]
-	if f.at != nil {
-		id = record[f.at.id]
+	id, err := idtext.Parse(record[f.at.id])
+	var i int32
+	if err == nil {
+		i, err = ids.Index(id)
 	}
-	id, err := idtext.Parse(id)
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", f.id, err)
+		return fmt.Errorf("%s %w", f.id, err)
 	}
-	i, err := items.Index(id)
-	if err != nil {
-		return nil, fmt.Errorf("%s %w", f.id, err)
+	if int(i) == len(to.items) {
+		to.items = append(to.items, item{})
 	}
-	if int(i) == len(lines) {
-		to.grow()
-		lines = append(lines, 0)
+	about := &to.items[i]
+	if about.line != 0 {
+		return fmt.Errorf("%s %q was described on line %d already; keep one of the two", f.id, id, about.line)
 	}
-	if lines[i] != 0 {
-		return nil, fmt.Errorf("%s %q was described on line %d already; keep one of the two", f.id, id, lines[i])
+	about.line = line
+	return f.describe(about, record)
+}
+
+// describe reads what a row says beyond the id.
+func (f *itemFormat) describe(to *item, record [][]byte) (err error) {
+	for i, field := range record {
+		if record[i], err = f.text(field); err != nil {
+			return err
+		}
 	}
-	lines[i] = line
-	if f.at != nil {
-		return lines, f.at.describe(to, i, record)
+	if f.at.title >= 0 {
+		to.title = string(record[f.at.title])
+		if match := titleYear.FindStringSubmatch(to.title); match != nil {
+			to.year, _ = strconv.Atoi(match[1]) // four digits: cannot fail
+		}
 	}
-	if to.titles[i], err = f.text(record[1]); err != nil {
-		return nil, fmt.Errorf("title %w", err)
+	switch {
+	case f.flags:
+		if to.genres, err = genreFlags(record); err != nil {
+			return err
+		}
+	case f.at.genres >= 0 && string(record[f.at.genres]) != noGenres:
+		to.genres = listed(record[f.at.genres])
 	}
-	to.years[i] = yearOf(to.titles[i])
-	if to.genres[i], err = f.genres(record); err != nil {
-		return nil, err
+	if f.at.year >= 0 && len(record[f.at.year]) > 0 {
+		year, err := strconv.ParseFloat(string(record[f.at.year]), 64) // pandas writes 1995.0 where some are missing
+		if err != nil || year != float64(int(year)) || year < -9999 || year > 9999 {
+			return fmt.Errorf("year %s is not a whole number from -9999 to 9999", idtext.Quote(record[f.at.year]))
+		}
+		to.year = int(year)
 	}
-	return lines, nil
+	to.others = lists.Map(f.at.others, func(at int) []string { return listed(record[at]) })
+	return nil
 }
 
 // text returns a field as UTF-8.
-func (f *itemFormat) text(field []byte) (string, error) {
+func (f *itemFormat) text(field []byte) ([]byte, error) {
 	switch {
 	case utf8.Valid(field):
-		return string(field), nil
+		return field, nil
 	case !f.latin1:
-		return "", fmt.Errorf("%s %w", idtext.Quote(field), idtext.ErrNotUTF8)
+		return nil, fmt.Errorf("%s %w", idtext.Quote(field), idtext.ErrNotUTF8)
 	}
-	runes := make([]rune, len(field))
-	for i, c := range field {
-		runes[i] = rune(c) // the first 256 characters of Unicode are ISO 8859-1
-	}
-	return string(runes), nil
+	return charmap.ISO8859_1.NewDecoder().Bytes(field)
 }
 
-// reorder returns the features with item i moved to rank[i]. Without features it returns none.
-func (f features) reorder(rank []int32) features {
-	if f.titles == nil {
-		return features{}
-	}
-	out := features{titles: make([]string, len(rank)), genres: make([][]string, len(rank)), years: make([]int, len(rank))}
-	for i, to := range rank {
-		out.titles[to], out.genres[to], out.years[to] = f.titles[i], f.genres[i], f.years[i]
-	}
-	for _, c := range f.columns {
-		values := make([][]string, len(rank))
-		for i, to := range rank {
-			values[to] = c.Values[i]
+// listed are the values of a field with | between; none of an empty one.
+func listed(field []byte) []string {
+	var list []string
+	for value := range strings.SplitSeq(string(field), "|") {
+		if value = strings.TrimSpace(value); value != "" && !slices.Contains(list, value) {
+			list = append(list, value)
 		}
-		out.columns = append(out.columns, dataset.ItemColumn{Name: c.Name, Values: values})
 	}
-	return out
-}
-
-// yearOf returns the year at the end of a title such as "Heat (1995)", 0 when there is none.
-func yearOf(title string) int {
-	match := titleYear.FindStringSubmatch(title)
-	if match == nil {
-		return 0
-	}
-	year, _ := strconv.Atoi(match[1]) // four digits: cannot fail
-	return year
-}
-
-// noGenres marks a movie without genres in MovieLens.
-const noGenres = "(no genres listed)"
-
-// listedGenres splits "Comedy|Drama" in the third field; "(no genres listed)" and
-// the empty text mean none.
-func listedGenres(record [][]byte) ([]string, error) {
-	text := record[2]
-	if len(text) == 0 || string(text) == noGenres {
-		return nil, nil
-	}
-	if !utf8.Valid(text) {
-		return nil, fmt.Errorf("genres %s %w", idtext.Quote(text), idtext.ErrNotUTF8)
-	}
-	return strings.Split(string(text), "|"), nil
+	return list
 }
 
 // genreFlags reads the flags of u.item.
@@ -357,10 +354,28 @@ func genreFlags(record [][]byte) ([]string, error) {
 	return list, nil
 }
 
+// describe gives a set the features of the items. Item i of the list is item rank[i] of the set, which may have more items.
+func (c *catalogue) describe(set *dataset.Set, rank []int32) {
+	if c == nil {
+		return
+	}
+	set.Titles, set.Genres, set.Years = make([]string, len(rank)), make([][]string, len(rank)), make([]int, len(rank))
+	for _, name := range c.columns {
+		set.Columns = append(set.Columns, dataset.ItemColumn{Name: name, Values: make([][]string, len(rank))})
+	}
+	for i, about := range c.items {
+		to := rank[i]
+		set.Titles[to], set.Genres[to], set.Years[to] = about.title, about.genres, about.year
+		for k, values := range about.others {
+			set.Columns[k].Values[to] = values
+		}
+	}
+}
+
 // loadItems adds the items and features of the file beside the ratings, if there is one.
 func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error {
-	list := itemFormatOf(t.format.Items)
-	if list == nil || !f.Has(list.file) {
+	list, known := itemFormatOf(t.format.Items)
+	if !known || !f.Has(list.file) {
 		return nil
 	}
 	r, _, err := f.Open(list.file)
@@ -368,23 +383,61 @@ func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error 
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	if t.features, err = list.readItems(ctx, f.Path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
+	rated := len(t.items.Names)
+	if t.features, err = list.read(ctx, f.Path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
 		return err
 	}
 	t.notices = append(t.notices, t.features.notices...)
+	unrated, both := len(t.items.Names)-rated, 0
+	for _, about := range t.features.items[:rated] {
+		if about.line > 0 {
+			both++
+		}
+	}
 	t.found = append(t.found, dataset.Finding{
-		What: "list of items", Found: list.file, Sure: dataset.Certain,
-		Why: fmt.Sprintf("by its name; it lists %d items, %d of them rated", t.features.listed, t.features.rated),
+		What: "list of items", Found: list.file, Sure: dataset.Certain, Why: fmt.Sprintf("by its name; it lists %d items, %d of them rated", unrated+both, both),
 	})
-	if n := t.features.listed - t.features.rated; n > t.features.rated && t.features.rated < t.rated()/2 {
-		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeItems, Count: n, Text: fmt.Sprintf(
+	if unrated > both && both < rated/2 {
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeItems, Count: unrated, Text: fmt.Sprintf(
 			"%d of the %d items of %s have no rating, and only %d of the %d rated items are listed; are the ids written in one way? Titles and features of the others are missing",
-			n, t.features.listed, list.file, t.features.rated, t.rated())})
+			unrated, unrated+both, list.file, both, rated)})
 	}
 	return nil
 }
 
-// rated returns the number of items with ratings, before a list adds others.
-func (t *table) rated() int {
-	return len(t.items.Names) - (t.features.listed - t.features.rated)
+// IDs reads a list of ids, one a line, by the rule of [dataset.ParseID]. An id that stands twice is an error, and so is a
+// list without ids. A blank line before the last id is an error unless gaps allows it: where places in a list count, such
+// a line would be a place.
+func IDs(path string, gaps bool) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	lines := make(map[string]int)
+	number, blank := 0, 0
+	for line := range bytes.Lines(text) {
+		number++
+		if len(bytes.Trim(line, " \t\r\n\ufeff")) == 0 {
+			if blank == 0 {
+				blank = number
+			}
+			continue
+		}
+		id, err := idtext.Parse(line)
+		switch before := lines[string(id)]; {
+		case err != nil:
+			return nil, &dataset.FileError{File: path, Line: number, Err: fmt.Errorf("an id %w", err)}
+		case blank > 0 && !gaps:
+			return nil, &dataset.FileError{File: path, Line: blank, Err: fmt.Errorf("the line is empty; an id is needed on each")}
+		case before > 0:
+			return nil, &dataset.FileError{File: path, Line: number, Err: fmt.Errorf("the id %q stands on line %d already; keep one of the two", id, before)}
+		}
+		lines[string(id)] = number
+		ids = append(ids, string(id))
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s holds no id; one a line is needed", path)
+	}
+	return ids, nil
 }

@@ -218,13 +218,14 @@ func ParseColumns(text string) (Columns, error) {
 	return c, nil
 }
 
-// notifyEncoding says that the encoding of a text was assumed.
-func (t *table) notifyEncoding() {
-	for _, f := range t.found {
+// encodingNotices says that the encoding of a text was assumed.
+func encodingNotices(found []dataset.Finding) (list []dataset.Notice) {
+	for _, f := range found {
 		if f.What == "encoding" && f.Sure == dataset.Likely {
-			t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeEncoding, Text: "the text is read as " + f.Found + ", since " + strings.Split(f.Why, ";")[0] + "; if ids or titles look wrong, name its encoding with --encoding"})
+			list = append(list, dataset.Notice{Kind: dataset.NoticeEncoding, Text: "the text is read as " + f.Found + ", since " + strings.Split(f.Why, ";")[0] + "; if ids or titles look wrong, name its encoding with --encoding"})
 		}
 	}
+	return list
 }
 
 // notifyUnread says that a file of clicks has columns that may be ratings.

@@ -22,12 +22,11 @@ func (t *table) sort() (*dataset.Set, error) {
 	t.notifyAlike()
 	t.notifyRows()
 	t.notify(dataset.NoticeIDs, t.reread, "ratings have an id with spaces or a byte order mark around it, or with a decimal part of zeros, as 7.0 has; it is read without them")
-	about := t.features.reorder(itemRank)
 	set := &dataset.Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
-		Titles: about.titles, Genres: about.genres, Years: about.years, Columns: about.columns,
 		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices, Findings: t.found,
 	}
+	t.features.describe(set, itemRank)
 	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
 	for k, u := range t.ratings.User {
 		t.ratings.User[k], t.ratings.Item[k] = userRank[u], itemRank[t.ratings.Item[k]]

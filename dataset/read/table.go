@@ -19,7 +19,7 @@ import (
 type table struct {
 	format       records.Format
 	users, items idtable.Table
-	features     features        // by number of the item; no lists without a file of items
+	features     *catalogue      // of the list of items; nil without one
 	ratings      dataset.Ratings // columns only: codes of the two tables, rows as in the file
 	times        []float64       // of each rating; nil where they are not asked for, or not there
 	odd          tableTimes
@@ -123,7 +123,7 @@ func openTable(ctx context.Context, in files.Input, o Options) (*table, records.
 		format: rows.Format, file: in.Path, clicks: rows.Cols.Rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.Found,
 		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, truths: rows.Truths, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
 	}
-	t.notifyEncoding()
+	t.notices = encodingNotices(rows.Found)
 	t.notifyUnread(rows.Unread)
 	if err = t.scale(o); err != nil {
 		return nil, rows, fmt.Errorf("%s: %w", in.Path, err)
@@ -315,9 +315,6 @@ func (t *table) openTest(ctx context.Context, o Options) error {
 	if err == nil {
 		err = t.readTest(ctx, in, o)
 		err = errors.Join(err, in.Close())
-	}
-	for t.features.titles != nil && len(t.features.titles) < len(t.items.Names) { // items that the list of items does not have
-		t.features.grow()
 	}
 	return errors.Join(err, s.Close())
 }

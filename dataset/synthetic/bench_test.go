@@ -1,10 +1,6 @@
 package synthetic
 
-import (
-	"testing"
-
-	"github.com/fedsim/fedsim/dataset"
-)
+import "testing"
 
 // BenchmarkRate draws the ratings of all users of a shape, on one goroutine.
 func BenchmarkRate(b *testing.B) {
@@ -16,7 +12,7 @@ func BenchmarkRate(b *testing.B) {
 			}
 			p := s.population()
 			for b.Loop() {
-				w := p.newWorker(benchRatings(s), 0)
+				w := p.newWorker(p.newRatings(s.Ratings), 0)
 				for u := range s.Users {
 					w.rate(u)
 				}
@@ -25,5 +21,3 @@ func BenchmarkRate(b *testing.B) {
 		})
 	}
 }
-
-func benchRatings(s shape) dataset.Ratings { return dataset.NewRatings(s.Users, s.Items, s.Ratings) }
