@@ -1,6 +1,7 @@
 package split
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/csr"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -168,27 +170,24 @@ func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
 	if s.Tested != nil {
 		holdOutTested(s, p, users)
 	}
-	few := fewRatings(s, p)
-	target := Params{Test: p.target()}
-	parts = make([]byte, s.Len())
-	for k, u := range s.User {
+	liked, at := likedOf(s, p)
+	target := targets(liked, p, users, func(k int) uint64 { return idhash.Mix(hashes[liked.User[k]] ^ items[liked.Item[k]]) })
+	parts = bytes.Repeat([]byte{partLeftOut}, s.Len())
+	for i, k := range at {
+		whose, isTarget := users[s.User[k]], target[i]
+		if s.Tested != nil && whose == partTest {
+			isTarget = s.Tested[k]
+		}
 		switch {
-		case float64(s.Value[k]) < p.Positive, few != nil && few[u]:
-			parts[k] = partLeftOut
-		case users[u] == partTrain:
+		case whose == partTrain && isTarget && p.By == Time: // the future of every user
+		case whose == partTrain:
 			parts[k] = partTrain
-		case p.Exact:
-			parts[k] = partHistory
-		case target.part(idhash.Mix(hashes[u]^items[s.Item[k]])) == partTest:
+		case isTarget:
 			parts[k] = partTarget
 		default:
 			parts[k] = partHistory
 		}
 	}
-	if p.Exact {
-		targetExactly(s, p, parts, func(k int) uint64 { return idhash.Mix(hashes[s.User[k]] ^ items[s.Item[k]]) })
-	}
-	retarget(s, p, users, parts)
 	return users, parts
 }
 
@@ -208,45 +207,35 @@ func (p Params) count(draws []uint64, users []byte) {
 	}
 }
 
-// fewRatings marks the users with fewer ratings than p.Least; nil marks no user.
-func fewRatings(s *dataset.Set, p Params) []bool {
-	if p.Least == 0 {
-		return nil
-	}
-	counts, few := make([]int, s.Users), make([]bool, s.Users)
-	for k, u := range s.User {
-		if float64(s.Value[k]) >= p.Positive {
-			counts[u]++
+// targets returns which ratings are to be predicted if their users are held out. Exactly the share of each held-out user's ratings, rounded
+// down, are the ratings with the least draws.
+func targets(s *dataset.Set, p Params, users []byte, draw func(k int) uint64) []bool {
+	out, share := make([]bool, s.Len()), Params{Test: p.target(), Seed: p.Seed, By: p.By, Cut: p.Cut}
+	switch {
+	case s.Tested == nil && p.By != "" && p.By != Random:
+		for k, part := range partsOf(s, share) {
+			out[k] = part == partTest
+		}
+	case p.Exact:
+		start := csr.Starts(s.User, s.Users)
+		order := csr.Order(s.User, s.Item, s.Items, start)
+		for u, whose := range users {
+			if whose == partTrain {
+				continue
+			}
+			of := order[start[u]:start[u+1]]
+			slices.SortStableFunc(of, func(a, b int32) int { return cmp.Compare(draw(int(a)), draw(int(b))) })
+			const rounding = 1e-9 // of a product that is a whole number
+			for _, k := range of[:int(p.target()*float64(len(of))+rounding)] {
+				out[k] = true
+			}
+		}
+	default:
+		for k := range out {
+			out[k] = share.part(draw(k)) == partTest
 		}
 	}
-	for u, n := range counts {
-		few[u] = n < p.Least
-	}
-	return few
-}
-
-// targetExactly moves the share of each held-out user's history, rounded down, to the target: the ratings with
-// the least draws.
-func targetExactly(s *dataset.Set, p Params, parts []byte, draw func(k int) uint64) {
-	type drawn struct {
-		hash uint64
-		at   int
-	}
-	history := make(map[int32][]drawn)
-	for k, part := range parts {
-		if part == partHistory {
-			history[s.User[k]] = append(history[s.User[k]], drawn{draw(k), k})
-		}
-	}
-	for _, list := range history {
-		slices.SortFunc(list, func(a, b drawn) int {
-			return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(s.Item[a.at], s.Item[b.at]))
-		})
-		const rounding = 1e-9 // of a product that is a whole number
-		for _, d := range list[:int(p.target()*float64(len(list))+rounding)] {
-			parts[d.at] = partTarget
-		}
-	}
+	return out
 }
 
 func usersOf(users []byte, part byte) []int32 {
@@ -270,14 +259,12 @@ func heldOut(s *dataset.Set, users []byte, part byte, parts []byte) HeldOut {
 // pickOf returns the ratings of one part that users of one part gave.
 func pickOf(s *dataset.Set, users []byte, whose byte, parts []byte, part byte) dataset.Ratings {
 	chosen := make([]byte, len(parts))
-	count := 0
 	for k, p := range parts {
 		if p == part && users[s.User[k]] == whose {
 			chosen[k] = 1
-			count++
 		}
 	}
-	return pick(s.Ratings, chosen, 1, count)
+	return pick(s.Ratings, chosen, 1)
 }
 
 // holdOutTested makes those the test users whose ratings the test file has. The others train, or
@@ -295,52 +282,9 @@ func holdOutTested(s *dataset.Set, p Params, users []byte) {
 	}
 }
 
-// retarget decides anew which ratings of held-out users are to be predicted, where no draw decides it.
-// On entry parts holds the parts of a draw.
-func retarget(s *dataset.Set, p Params, users, parts []byte) {
-	if s.Tested != nil {
-		for k, tested := range s.Tested {
-			if parts[k] != partLeftOut && users[s.User[k]] == partTest {
-				parts[k] = partHistory
-				if tested {
-					parts[k] = partTarget
-				}
-			}
-		}
-		return
-	}
-	if p.By == "" || p.By == Random {
-		return
-	}
-	liked, at := withoutLeftOut(s, parts)
-	late, _ := partsOf(liked, Params{Test: p.target(), Seed: p.Seed, By: p.By, Cut: p.Cut})
-	for i, k := range at {
-		switch held := users[s.User[k]] != partTrain; {
-		case held && late[i] == partTest:
-			parts[k] = partTarget
-		case held:
-			parts[k] = partHistory
-		case p.By == Time && late[i] == partTest:
-			parts[k] = partLeftOut // the future of every user
-		}
-	}
-}
-
-// withoutLeftOut is the set without what is left out, and where each of its ratings is in this one.
-func withoutLeftOut(s *dataset.Set, parts []byte) (*dataset.Set, []int) {
-	keep := make([]byte, len(parts))
-	var at []int
-	for k, part := range parts {
-		if part != partLeftOut {
-			keep[k], at = 1, append(at, k)
-		}
-	}
-	return &dataset.Set{Ratings: pick(s.Ratings, keep, 1, len(at)), UserIDs: s.UserIDs, ItemIDs: s.ItemIDs}, at
-}
-
 // seenUsers divides the likes of each user ([UsersSeen]).
 func seenUsers(s *dataset.Set, p Params) (*Parts, error) {
-	liked := likedOf(s, p)
+	liked, _ := likedOf(s, p)
 	d := dataset.NewDigester()
 	d.Text("fedsim seen users v1")
 	d.Text(s.Digest)
@@ -359,19 +303,24 @@ func seenUsers(s *dataset.Set, p Params) (*Parts, error) {
 	return out, nil
 }
 
-// likedOf returns the set with the ratings of enough stars alone.
-func likedOf(s *dataset.Set, p Params) *dataset.Set {
-	few := fewRatings(s, p)
-	keep, count := make([]byte, s.Len()), 0
+// likedOf returns the set with the ratings of enough stars alone, of users with enough of them, and where each of its ratings is in s.
+func likedOf(s *dataset.Set, p Params) (*dataset.Set, []int) {
+	liked := make([]int, s.Users)
 	for k, u := range s.User {
-		if float64(s.Value[k]) >= p.Positive && (few == nil || !few[u]) {
-			keep[k] = 1
-			count++
+		if float64(s.Value[k]) >= p.Positive {
+			liked[u]++
+		}
+	}
+	keep := make([]byte, s.Len())
+	var at []int
+	for k, u := range s.User {
+		if float64(s.Value[k]) >= p.Positive && liked[u] >= p.Least {
+			keep[k], at = 1, append(at, k)
 		}
 	}
 	out := *s
-	out.Ratings, out.Tested = pick(s.Ratings, keep, 1, count), only(s.Tested, keep, 1)
-	return &out
+	out.Ratings, out.Tested = pick(s.Ratings, keep, 1), only(s.Tested, keep, 1)
+	return &out, at
 }
 
 // usersWith lists the users that have a rating, ascending.

@@ -206,14 +206,12 @@ func TakeOut(s *dataset.Set, p PublicUsers) (*dataset.Set, error) {
 		*list = append(*list, id)
 	}
 	parts := make([]byte, s.Len())
-	of := 0
 	for k, u := range s.User {
 		if public[u] {
 			parts[k] = 1
-			of++
 		}
 	}
-	out.Ratings, out.Raters.Ratings = pick(s.Ratings, parts, 0, s.Len()-of), pick(s.Ratings, parts, 1, of)
+	out.Ratings, out.Raters.Ratings = pick(s.Ratings, parts, 0), pick(s.Ratings, parts, 1)
 	for _, r := range []*dataset.Ratings{&out.Ratings, &out.Raters.Ratings} {
 		for k, u := range r.User {
 			r.User[k] = place[u]

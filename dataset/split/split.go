@@ -172,15 +172,16 @@ func Divide(s *dataset.Set, p Params) (*Parts, error) {
 
 // divide cuts the ratings of a set, and hashes their parts behind what d holds.
 func divide(s *dataset.Set, p Params, d *dataset.Digester) (*Parts, error) {
-	parts, counts := partsOf(s, p)
+	parts := partsOf(s, p)
+	counts := [3]int{countOf(parts, partTrain), countOf(parts, partValidation), countOf(parts, partTest)}
 	if err := p.checkParts(counts, partNames, s.Len(), emptyPart); err != nil {
 		return nil, err
 	}
 	d.Bytes(parts)
 	return &Parts{
-		Train:      pick(s.Ratings, parts, partTrain, counts[partTrain]),
-		Validation: pick(s.Ratings, parts, partValidation, counts[partValidation]),
-		Test:       pick(s.Ratings, parts, partTest, counts[partTest]),
+		Train:      pick(s.Ratings, parts, partTrain),
+		Validation: pick(s.Ratings, parts, partValidation),
+		Test:       pick(s.Ratings, parts, partTest),
 		Digest:     d.Sum(),
 	}, nil
 }
@@ -227,10 +228,9 @@ func Training(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	case UsersHeldOut:
 		return holdOutTraining(s, p)
 	case UsersSeen:
-		s = likedOf(s, p)
+		s, _ = likedOf(s, p)
 	}
-	parts, counts := partsOf(s, p)
-	return pick(s.Ratings, parts, partTrain, counts[partTrain]), nil
+	return pick(s.Ratings, partsOf(s, p), partTrain), nil
 }
 
 // checkSplit reports everything that keeps the set from being split.
@@ -238,10 +238,9 @@ func checkSplit(s *dataset.Set, p Params) error {
 	return errors.Join(p.Validate(), s.Ratings.Validate(), s.ValidateIDs(), checkTimes(s, p.By))
 }
 
-// partsOf draws the part of every rating and counts the ratings of each. It
-// hashes each id once: what is left to do for a rating is a single mix.
-func partsOf(s *dataset.Set, p Params) (parts []byte, counts [3]int) {
-	parts = make([]byte, s.Len())
+// partsOf draws the part of every rating. It hashes each id once: what is left to do for a rating is a single mix.
+func partsOf(s *dataset.Set, p Params) []byte {
+	parts := make([]byte, s.Len())
 	switch {
 	case s.Tested != nil:
 		partByFile(s, p, draws(s, p.Seed), parts)
@@ -252,10 +251,7 @@ func partsOf(s *dataset.Set, p Params) (parts []byte, counts [3]int) {
 	default:
 		partByChance(s, p, parts)
 	}
-	for part := range counts {
-		counts[part] = countOf(parts, byte(part))
-	}
-	return parts, counts
+	return parts
 }
 
 // part turns the hash of a rating into its part.
@@ -385,19 +381,19 @@ func partByChance(s *dataset.Set, p Params, parts []byte) {
 	})
 }
 
-// pick returns the ratings of one part. count is the number of them.
-func pick(r dataset.Ratings, parts []byte, part byte, count int) dataset.Ratings {
-	out := dataset.NewRatings(r.Users, r.Items, count)
-	if r.Times != nil {
-		out.Times = make([]float64, count)
-	}
-	if count == 0 {
-		return out
-	}
+// pick returns the ratings of one part.
+func pick(r dataset.Ratings, parts []byte, part byte) dataset.Ratings {
 	start := make([]int, blocksOf(len(parts))+1) // block b writes from start[b]
 	for from := 0; from < len(parts); from += perBlock {
 		b := from / perBlock
 		start[b+1] = start[b] + countOf(parts[from:min(from+perBlock, len(parts))], part)
+	}
+	out := dataset.NewRatings(r.Users, r.Items, start[len(start)-1])
+	if r.Times != nil {
+		out.Times = make([]float64, out.Len())
+	}
+	if out.Len() == 0 {
+		return out
 	}
 	inBlocks(len(parts), func(block, from, to int) {
 		n := start[block]

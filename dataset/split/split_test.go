@@ -143,7 +143,7 @@ func TestSplitFormula(t *testing.T) {
 		}
 		share := float64(c.hash) / (1 << 64)
 		for part, test := range map[byte]float64{partTest: share + 1e-12, partTrain: share - 1e-12} {
-			if parts, _ := partsOf(set, Params{Test: test, Seed: c.seed}); parts[0] != part {
+			if parts := partsOf(set, Params{Test: test, Seed: c.seed}); parts[0] != part {
 				t.Errorf("seed %d, user %q, item %q: with test share %v part is %d, want %d", c.seed, c.user, c.item, test, parts[0], part)
 			}
 		}
