@@ -131,23 +131,17 @@ func recoverParquet(err *error) {
 	}
 }
 
-// Choose makes the columns that are there the fields of a record, in the order user, item, rating,
-// timestamp.
-func (p *rows) Choose(cols records.Columns) (_ records.Columns, err error) {
+// Choose makes the columns in the given places the fields of a record. The first two are of ids.
+func (p *rows) Choose(places []int) (err error) {
 	defer recoverParquet(&err)
-	for _, at := range []*int{&cols.User, &cols.Item, &cols.Rating, &cols.Time} {
-		if *at < 0 {
-			continue
-		}
-		c, err := columnOf(p.file, p.all[*at], at == &cols.User || at == &cols.Item)
+	for i, at := range places {
+		c, err := columnOf(p.file, p.all[at], i <= records.Item)
 		if err != nil {
-			return cols, err
+			return err
 		}
 		p.columns = append(p.columns, c)
-		*at = len(p.columns) - 1
 	}
-	cols.Count = len(p.columns)
-	return cols, nil
+	return nil
 }
 
 // columnOf makes a column ready to be read. Ids may not be truths, nor floats that are no exact integers.

@@ -32,7 +32,7 @@ type catalogue struct {
 	notices []dataset.Notice
 }
 
-// item is what a list says about an item.
+// item describes one item by its row of a list.
 type item struct {
 	line   int // in the list; 0 of an item that is not listed
 	title  string
@@ -143,7 +143,7 @@ func Items(ctx context.Context, path string, o Options) (*dataset.Set, error) {
 // itemNames returns the names that the id column of an items.csv may have.
 func (o Options) itemNames(f records.Format) []string {
 	var names []string
-	for _, name := range []string{o.Columns.Item, f.Item, "item", "item_id", "itemId", "movie_id", "id"} {
+	for _, name := range []string{o.Columns.Item, f.Columns[records.Item], "item", "item_id", "itemId", "movie_id", "id"} {
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}

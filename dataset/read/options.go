@@ -134,7 +134,7 @@ func (o Options) files() files.Options {
 
 // records are the options of what reads the records of a file.
 func (o Options) records() records.Options {
-	return records.Options{Columns: records.Names{User: o.Columns.User, Item: o.Columns.Item, Rating: o.Columns.Rating, Time: o.Columns.Timestamp}, Separator: o.Form.Separator, NoHeader: o.Form.NoHeader}
+	return records.Options{Columns: records.Names{o.Columns.User, o.Columns.Item, o.Columns.Rating, o.Columns.Timestamp}, Separator: o.Form.Separator, NoHeader: o.Form.NoHeader}
 }
 
 // sniff takes a file out of what it is packed in and finds out what it is. The rows are returned with an error too, to say where it is.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 
@@ -132,7 +133,7 @@ func (t *table) unique(r dataset.Ratings, perm []int32, userIDs, itemIDs []strin
 			where += " of " + t.fileOf(other)
 		}
 		return &dataset.FileError{File: t.fileOf(k), Line: t.lines.at(k), Err: fmt.Errorf(format,
-			t.format.User, userIDs[r.User[k]], t.format.Item, itemIDs[r.Item[k]], where)}
+			t.format.Columns[records.User], userIDs[r.User[k]], t.format.Columns[records.Item], itemIDs[r.Item[k]], where)}
 	}
 	if t.skipped == nil {
 		p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })

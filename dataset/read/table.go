@@ -83,17 +83,17 @@ func (t *table) readPart(ctx context.Context, s *files.Source, name string, o Op
 // readMore appends the ratings of a further file, which was looked at with an error or none. It has ratings and timestamps where the
 // first has.
 func (t *table) readMore(in files.Input, rows records.RatingRows, err error) error {
-	if err == nil && t.clicks != (rows.Cols.Rating < 0) {
+	if err == nil && t.clicks != (rows.Cols.At[records.Rating] < 0) {
 		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
 	}
-	if err == nil && t.times != nil && rows.Cols.Time < 0 {
+	if err == nil && t.times != nil && rows.Cols.At[records.Time] < 0 {
 		err = fmt.Errorf("%s has timestamps and this file has none; want them in both or in none", t.file)
 	}
 	if err != nil {
 		return rows.Locate(in.Path, err)
 	}
 	if t.times == nil {
-		rows.Cols.Time = -1
+		rows.Cols.At[records.Time] = -1
 	}
 	t.comma, t.truths = rows.Comma, rows.Truths
 	return t.read(in.Path, rows)
@@ -120,7 +120,7 @@ func openTable(ctx context.Context, in files.Input, o Options) (*table, records.
 		return nil, rows, rows.Locate(in.Path, err)
 	}
 	t := &table{
-		format: rows.Format, file: in.Path, clicks: rows.Cols.Rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.Found,
+		format: rows.Format, file: in.Path, clicks: rows.Cols.At[records.Rating] < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.Found,
 		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, truths: rows.Truths, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
 	}
 	t.notices = encodingNotices(rows.Found)
@@ -129,7 +129,7 @@ func openTable(ctx context.Context, in files.Input, o Options) (*table, records.
 		return nil, rows, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
-		rows.Cols.Time = -1
+		rows.Cols.At[records.Time] = -1
 	}
 	return t, rows, nil
 }
@@ -160,11 +160,14 @@ func (t *table) read(file string, rows records.RatingRows) error {
 		err = t.add(rows.First, rows.Cols, rows.At())
 	}
 	for {
-		if records.IsMalformed(err) && t.skipped != nil {
-			t.skipped(&dataset.FileError{File: file, Line: rows.At(), Err: err})
-			err = nil
-		} else if records.IsMalformed(err) && t.bad.add(&dataset.FileError{File: file, Line: rows.At(), Err: err}) {
-			err = nil
+		if records.IsMalformed(err) {
+			bad := &dataset.FileError{File: file, Line: rows.At(), Err: err}
+			if t.skipped != nil {
+				t.skipped(bad)
+				err = nil
+			} else if t.bad.add(bad) {
+				err = nil
+			}
 		}
 		if err != nil {
 			break
@@ -206,7 +209,7 @@ func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
 
 // emptyTable returns the table of a file without a row, which shows neither format nor scale.
 func emptyTable(o Options) (*table, error) {
-	t := &table{format: records.GenericCSV}
+	t := &table{format: records.GenericCSV()}
 	if o.Min == nil || o.Max == nil {
 		return t, nil
 	}
@@ -231,8 +234,8 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 		return fmt.Errorf("%d fields, want %d %s", len(record), cols.Count, cols.Want)
 	}
 	value := t.max
-	if cols.Rating >= 0 {
-		field := record[cols.Rating]
+	if cols.At[records.Rating] >= 0 {
+		field := record[cols.At[records.Rating]]
 		if t.comma {
 			if point, is := records.DecimalComma(field); is {
 				field = point
@@ -259,21 +262,21 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 				mend = fmt.Sprintf("; if it means that an item was not rated, leave such rows out with --unrated %v", value)
 			}
 			return records.OffScale("rating %s is outside the range %v to %v; correct it, or set the scale by --rating-min and --rating-max%s",
-				idtext.Quote(record[cols.Rating]), t.min, t.max, mend)
+				idtext.Quote(record[cols.At[records.Rating]]), t.min, t.max, mend)
 		}
 	}
-	var at, dayFirst float64
-	if cols.Time >= 0 {
+	var at records.Moment
+	if cols.At[records.Time] >= 0 {
 		var err error
-		if at, dayFirst, err = t.time(record[cols.Time]); err != nil {
+		if at, err = t.time(record[cols.At[records.Time]]); err != nil {
 			return err
 		}
 	}
-	if err := t.push(record[cols.User], record[cols.Item], value, line); err != nil {
+	if err := t.push(record[cols.At[records.User]], record[cols.At[records.Item]], value, line); err != nil {
 		return err
 	}
-	if cols.Time >= 0 {
-		t.addTime(record[cols.Time], at, dayFirst, line)
+	if cols.At[records.Time] >= 0 {
+		t.addTime(at, line)
 	}
 	return nil
 }
@@ -292,9 +295,9 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 	}
 	switch {
 	case wrongUser != nil:
-		return fmt.Errorf("%s %w", t.format.User, wrongUser)
+		return fmt.Errorf("%s %w", t.format.Columns[records.User], wrongUser)
 	case wrongItem != nil:
-		return fmt.Errorf("%s %w", t.format.Item, wrongItem)
+		return fmt.Errorf("%s %w", t.format.Columns[records.Item], wrongItem)
 	case len(userID)+len(itemID) < written:
 		t.reread.Add(line)
 	}
@@ -330,7 +333,7 @@ type Rating struct {
 // read from a file of them. Options must say the rating scale, which is public: it is
 // never read off the ratings. Errors name a rating by its number, from 1, as a line.
 func FromRatings(name string, list []Rating, o Options) (*dataset.Set, error) {
-	t := &table{format: records.Format{User: "user", Item: "item"}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
+	t := &table{format: records.Format{Columns: records.Names{"user", "item"}}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
 	var err error
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, dataset.ErrScale)

@@ -1,7 +1,6 @@
 package read
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -41,16 +40,13 @@ func (l lineRuns) at(rating int32) int {
 // names no zone. A number from 1e11 counts milliseconds, from 1e14 microseconds and from 1e17 nanoseconds, and becomes seconds. A number such as 20240531, 202405311800 or 20240531180000 is a date. Other dates are written as 2024-05-31, 2024-05-31T18:00:00Z, 2024-05-31 18:00, 31.05.2024 or 05/31/2024. A date
 // with slashes that could have the day or the month first is an error.
 func ParseTime(text string) (float64, error) {
-	at, other, err := records.ParseTime([]byte(text))
-	if err == nil && at != other {
+	m, err := records.ParseTime([]byte(text))
+	if err == nil && m.At != m.DayFirst {
 		err = fmt.Errorf("timestamp %s has the day first or the month; write it as 2024-05-31", idtext.Quote([]byte(text)))
 	}
-	for _, f := range digitForms {
-		if seconds, ok := digitDate(at, f.form); ok && err == nil {
-			return seconds, nil
-		}
-	}
-	return at / perSecond(at), err
+	at := []float64{m.At}
+	toSeconds(at)
+	return at[0], err
 }
 
 // units lists the units of times in numbers, with the least magnitude of a time after March 1973. Seconds come
@@ -70,34 +66,33 @@ func perSecond(at float64) float64 {
 	return 1
 }
 
-// toSeconds brings times to seconds if all of them are of a smaller unit, or dates written as numbers. A time of 0 is of any unit.
-func (t *table) toSeconds() {
-	if t.readDigits() {
-		return
+// toSeconds brings times to seconds if all of them are of a smaller unit, or dates written as numbers, and says what they were. They are
+// mixed if they are of several units. A time of 0 is of any unit.
+func toSeconds(times []float64) (found dataset.Finding, mixed bool) {
+	for _, f := range digitForms {
+		if dates := inForm(times, f.form); dates != nil {
+			copy(times, dates)
+			return dataset.Finding{What: "form of times", Found: "dates such as " + f.example, Sure: dataset.Likely, Why: "all numbers are dates; they are read as seconds"}, false
+		}
 	}
 	unit, smallest := 0.0, math.Inf(1)
-	for _, at := range t.times {
-		if at == 0 || math.IsNaN(at) {
-			continue
+	for _, at := range times {
+		if at != 0 && !math.IsNaN(at) {
+			unit, smallest = max(unit, perSecond(at)), min(smallest, perSecond(at))
 		}
-		own := perSecond(at)
-		unit, smallest = max(unit, own), min(smallest, own)
 	}
-	if unit <= 1 {
-		return
+	if unit <= 1 || smallest < unit {
+		return found, unit > 1
 	}
-	if smallest < unit {
-		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Text: "times differ so much that they may be of several units, such as seconds and milliseconds; they are kept as numbers: write all in seconds"})
-		return
-	}
-	for k := range t.times {
-		t.times[k] /= unit
+	for k := range times {
+		times[k] /= unit
 	}
 	for _, u := range units {
 		if u.perSecond == unit {
-			t.found = append(t.found, dataset.Finding{What: "unit of times", Found: u.name, Sure: dataset.Likely, Why: "by their size; they are read as seconds"})
+			found = dataset.Finding{What: "unit of times", Found: u.name, Sure: dataset.Likely, Why: "by their size; they are read as seconds"}
 		}
 	}
+	return found, false
 }
 
 // notifyEpoch says that times lie in 1970, as numbers do that count days, years or places in a list, or zeros for missing times.
@@ -134,28 +129,26 @@ type openDate struct {
 	dayFirst float64
 }
 
-// time reads the time of the next rating and says how to keep it once the rating is kept.
-func (t *table) time(field []byte) (at, dayFirst float64, err error) {
-	at, dayFirst, err = records.ParseTime(field)
+// time reads the time of the next rating.
+func (t *table) time(field []byte) (records.Moment, error) {
+	m, err := records.ParseTime(field)
 	if err != nil && t.maybe {
-		return math.NaN(), math.NaN(), nil
+		return records.Moment{At: math.NaN()}, nil
 	}
-	return at, dayFirst, err
+	return m, err
 }
 
 // addTime keeps the time of the rating that was appended last.
-func (t *table) addTime(field []byte, at, dayFirst float64, line int) {
+func (t *table) addTime(m records.Moment, line int) {
 	switch {
-	case math.IsNaN(at):
+	case math.IsNaN(m.At):
 		t.odd.missing.Add(line)
-	case at != dayFirst:
-		t.odd.open = append(t.odd.open, openDate{rating: len(t.times), dayFirst: dayFirst})
+	case m.At != m.DayFirst:
+		t.odd.open = append(t.odd.open, openDate{rating: len(t.times), dayFirst: m.DayFirst})
 		t.odd.openAt.Add(line)
-	case bytes.IndexByte(field, '/') > 0 && bytes.IndexByte(field, '/') != 4:
-		monthFirst, isDay := records.ReadsAs(field)
-		t.odd.daily, t.odd.monthly = t.odd.daily || !monthFirst, t.odd.monthly || !isDay
 	}
-	t.times = append(t.times, at)
+	t.odd.daily, t.odd.monthly = t.odd.daily || m.OnlyDay, t.odd.monthly || m.OnlyMonth
+	t.times = append(t.times, m.At)
 }
 
 // settleTimes decides dates that may be read in two ways by the others of the file, and says which ratings have no time.
@@ -183,7 +176,13 @@ func (t *table) settleTimes() error {
 	case !o.monthly:
 		t.notify(dataset.NoticeTimes, o.openAt, "dates with slashes may have the day first or the month; the month is assumed first: say --day-first if the day is, or write dates as 2024-05-31")
 	}
-	t.toSeconds()
+	found, mixed := toSeconds(t.times)
+	switch {
+	case mixed:
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Text: "times differ so much that they may be of several units, such as seconds and milliseconds; they are kept as numbers: write all in seconds"})
+	case found.What != "":
+		t.found = append(t.found, found)
+	}
 	t.notifyEpoch()
 	if o.missing.Count == len(t.times) {
 		t.times = nil
@@ -202,44 +201,25 @@ var digitForms = []struct{ form, example string }{
 	{"20060102", "20240531"}, {"200601021504", "202405311800"}, {"20060102150405", "20240531180000"},
 }
 
-// digitDate returns the seconds since 1970 of a date that is written as a number in a form, if it is a date from 1970 to 2099.
-func digitDate(at float64, form string) (seconds float64, ok bool) {
-	if !(at >= 1970e4 && at < 1e14) || at != math.Trunc(at) {
-		return 0, false
-	}
-	date, err := time.Parse(form, strconv.FormatInt(int64(at), 10))
-	if err != nil || date.Year() < 1970 || date.Year() > 2099 {
-		return 0, false
-	}
-	return float64(date.Unix()), true
-}
-
-// readDigits makes seconds of dates that are written as numbers, if all times of the table but 0 are such dates in one form. It
-// reports whether they were.
-func (t *table) readDigits() bool {
-	for _, f := range digitForms {
-		if dates, ok := inForm(t.times, f.form); ok {
-			t.times = dates
-			t.found = append(t.found, dataset.Finding{What: "form of times", Found: "dates such as " + f.example, Sure: dataset.Likely, Why: "all numbers are dates; they are read as seconds"})
-			return true
-		}
-	}
-	return false
-}
-
-// inForm returns the times as seconds if there are any and all of them have the form. A time of 0 or NaN stays.
-func inForm(times []float64, form string) ([]float64, bool) {
+// inForm returns the times as seconds if there are any and all of them are dates from 1970 to 2099 in the form of a number; else nil. A time of
+// 0 or NaN stays.
+func inForm(times []float64, form string) []float64 {
 	out, any := make([]float64, len(times)), false
 	for k, at := range times {
-		out[k] = at
-		if at == 0 || math.IsNaN(at) {
+		if out[k] = at; at == 0 || math.IsNaN(at) {
 			continue
 		}
-		seconds, ok := digitDate(at, form)
-		if !ok {
-			return nil, false
+		if !(at >= 1970e4 && at < 1e14) || at != math.Trunc(at) {
+			return nil
 		}
-		out[k], any = seconds, true
+		date, err := time.Parse(form, strconv.FormatInt(int64(at), 10))
+		if err != nil || date.Year() < 1970 || date.Year() > 2099 {
+			return nil
+		}
+		out[k], any = float64(date.Unix()), true
 	}
-	return out, any
+	if !any {
+		return nil
+	}
+	return out
 }

@@ -181,7 +181,7 @@ func quoted(lines [][]byte, d Dialect) bool {
 		if bytes.IndexByte(line, '"') < 0 {
 			continue
 		}
-		if _, err := s.cutQuoted(bytes.Clone(line)); err != nil {
+		if _, err := s.cutQuoted(line, -1, 0); err != nil {
 			return false
 		}
 		enclosed = true
@@ -309,95 +309,52 @@ func (b beginning) dialectWith(names []string, usual Dialect) Dialect {
 
 // splitQuoted cuts a record that holds quotes. A quote that is where it does not belong is an error, unless the column is not wanted.
 func (s *Scanner) splitQuoted(record []byte) ([][]byte, error) {
+	last, most := -1, 0
 	if s.known {
-		s.scratch = append(s.scratch[:0], record...)
+		last, most = slices.Max(s.wanted.At[:]), s.wanted.Count
 	}
-	fields, err := s.cutQuoted(record)
-	if err == nil || !s.known {
-		return fields, err
+	odd, err := s.cutQuoted(record, last, most)
+	if err == nil {
+		return s.fields, nil
 	}
-	last := max(s.wanted.User, s.wanted.Item, s.wanted.Rating, s.wanted.Time)
-	fields, odd := s.cutLoosely(s.scratch, last, s.wanted.Count)
-	if odd <= last && (len(fields) != s.wanted.Count || s.wanted.has(odd)) {
+	if !s.known || odd > most || odd <= last && (len(s.fields) != most || s.wanted.has(odd)) {
 		return nil, err
 	}
-	for len(fields) < s.wanted.Count {
-		fields = append(fields, nil)
+	for len(s.fields) < most {
+		s.fields = append(s.fields, nil)
 	}
-	s.fields = fields[:s.wanted.Count]
+	s.fields = s.fields[:most]
 	s.Mended.Add(s.Line)
 	return s.fields, nil
 }
 
 // has reports whether a column is wanted.
-func (c Columns) has(at int) bool {
-	return at == c.User || at == c.Item || at == c.Rating || at == c.Time
-}
+func (c Columns) has(at int) bool { return slices.Contains(c.At[:], at) }
 
-// cutQuoted unescapes in place: an unescaped field is never longer than its source.
-func (s *Scanner) cutQuoted(record []byte) ([][]byte, error) {
-	s.fields = s.fields[:0]
+// cutQuoted cuts a record into s.fields. err is about the first field with a quote where it does not belong, and odd is its place. Such
+// quotes are text. Behind an odd field beyond the last that is needed, and behind more than most fields, the record is not read.
+func (s *Scanner) cutQuoted(record []byte, last, most int) (odd int, err error) {
+	s.fields, s.scratch = s.fields[:0], s.scratch[:0]
 	for {
-		field, rest, more, err := s.cutField(record)
-		if err != nil {
-			return nil, err
-		}
-		s.fields = append(s.fields, field)
-		if !more {
-			return s.fields, nil
-		}
-		record = rest
-	}
-}
-
-// cutLoosely cuts a record in which quotes stand where they do not belong: they are text. odd is the first field with one. Of fields
-// behind it, and behind the last that is needed, nothing is told, nor of more than most.
-func (s *Scanner) cutLoosely(record []byte, last, most int) (fields [][]byte, odd int) {
-	s.fields, odd = s.fields[:0], -1
-	for {
-		var field, rest []byte
-		var more bool
-		if s.regular(record) {
-			field, rest, more, _ = s.cutField(record)
-		} else {
-			if odd < 0 {
-				odd = len(s.fields)
+		field, rest, more, wrong := s.cutField(record)
+		if wrong != nil {
+			if err == nil {
+				odd, err = len(s.fields), wrong
 			}
 			field, rest, more = s.cutLooseField(record)
 		}
 		s.fields = append(s.fields, field)
-		if !more || odd > last || len(s.fields) > most {
-			return s.fields, max(odd, 0)
+		if !more || err != nil && (odd > last || len(s.fields) > most) {
+			return odd, err
 		}
 		record = rest
 	}
-}
-
-// regular reports whether the first field of a record has no quote in the wrong place.
-func (s *Scanner) regular(record []byte) bool {
-	open := bytes.TrimLeft(record, " \t")
-	if len(open) == 0 || open[0] != '"' {
-		field, _, _ := bytes.Cut(record, []byte(s.sep))
-		return bytes.IndexByte(field, '"') < 0
-	}
-	for i := 1; i < len(open); i++ {
-		switch {
-		case s.backslash && open[i] == '\\' && i+1 < len(open):
-			i++
-		case open[i] == '"' && i+1 < len(open) && open[i+1] == '"':
-			i++
-		case open[i] == '"':
-			_, _, _, err := s.closeField(nil, open[i+1:])
-			return err == nil
-		}
-	}
-	return false
 }
 
 // cutLooseField returns a field up to a separator behind a quote, where it begins with one and there is such a separator, else up to the
 // next separator.
 func (s *Scanner) cutLooseField(record []byte) (field, rest []byte, more bool) {
-	if open := trimField(record); len(open) > 0 && open[0] == '"' {
+	if open := s.trimLeft(record); len(open) > 0 && open[0] == '"' {
 		for i := 1; i < len(open); i++ {
 			if open[i] != '"' || s.backslash && open[i-1] == '\\' {
 				continue
@@ -415,10 +372,7 @@ func (s *Scanner) cutLooseField(record []byte) (field, rest []byte, more bool) {
 // cutField returns the first field of a record, what follows its separator, and
 // whether there was one.
 func (s *Scanner) cutField(record []byte) (field, rest []byte, more bool, err error) {
-	open := bytes.TrimLeft(record, " \t")
-	if s.sep == "\t" {
-		open = bytes.TrimLeft(record, " ")
-	}
+	open := s.trimLeft(record)
 	if len(open) == 0 || open[0] != '"' {
 		if s.blanks {
 			record = open
@@ -429,30 +383,49 @@ func (s *Scanner) cutField(record []byte) (field, rest []byte, more bool, err er
 		}
 		return trimField(field), rest, more && !(s.blanks && len(trimField(rest)) == 0), nil
 	}
-	text := open[1:]
-	n := 0 // length of the unescaped field, which overwrites text
+	text, plain := open[1:], true
 	for i := 0; i < len(text); i++ {
 		switch {
-		case s.backslash && text[i] == '\\' && i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\'):
+		case s.isEscape(text[i:]):
+			plain = false
 			i++
+		case text[i] == '"' && plain:
+			return s.closeField(text[:i], text[i+1:])
 		case text[i] == '"':
-			if i+1 == len(text) || text[i+1] != '"' {
-				return s.closeField(text[:n], text[i+1:])
-			}
-			i++
+			return s.closeField(s.unescape(text[:i]), text[i+1:])
 		}
-		text[n] = text[i]
-		n++
 	}
 	return nil, nil, false, errUnclosed
 }
 
+// isEscape reports whether the first byte of quoted text is there only to say that the second is text.
+func (s *Scanner) isEscape(text []byte) bool {
+	return len(text) > 1 && (text[0] == '"' && text[1] == '"' || s.backslash && text[0] == '\\' && (text[1] == '"' || text[1] == '\\'))
+}
+
+// unescape returns quoted text without the bytes that escape others, in memory of the record.
+func (s *Scanner) unescape(text []byte) []byte {
+	from := len(s.scratch)
+	for i := 0; i < len(text); i++ {
+		if s.isEscape(text[i:]) {
+			i++
+		}
+		s.scratch = append(s.scratch, text[i])
+	}
+	return s.scratch[from:]
+}
+
+// trimLeft drops the blanks before a field.
+func (s *Scanner) trimLeft(record []byte) []byte {
+	if s.sep == "\t" {
+		return bytes.TrimLeft(record, " ")
+	}
+	return bytes.TrimLeft(record, " \t")
+}
+
 // closeField is a quoted field and what follows its closing quote.
 func (s *Scanner) closeField(field, after []byte) ([]byte, []byte, bool, error) {
-	trimmed := bytes.TrimLeft(after, " ")
-	if s.sep != "\t" {
-		trimmed = trimField(after)
-	}
+	trimmed := s.trimLeft(after)
 	switch {
 	case len(trimmed) == 0:
 		return field, nil, false, nil

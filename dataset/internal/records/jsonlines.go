@@ -24,8 +24,7 @@ const sniffed = 1 << 20
 // jsonLines are records of JSON lines: objects, one a line, whose names are the names of columns.
 type jsonLines struct {
 	*Scanner
-	names  []string // of the fields that are wanted
-	ids    [2]int   // places of the user and the item among them
+	names  []string // of the fields that are wanted; the first two are of ids
 	array  bool     // the objects are the elements of one array
 	begun  bool     // its bracket was read
 	absent []string // columns that no object had that was read to settle the columns
@@ -43,14 +42,13 @@ type jsonLine struct {
 // openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
 func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	s.Dialect = tabs // no quotes: a line is a record
-	said := o.Columns
-	line, err := s.peek()
+	line, err := s.firstLine()
 	if err != nil {
 		return RatingRows{Rows: s}, err
 	}
-	j := &jsonLines{Scanner: s, array: bytes.HasPrefix(bytes.TrimPrefix(line, files.ByteOrderMark), []byte("["))}
+	j := &jsonLines{Scanner: s, array: line[0] == '['}
 	out := RatingRows{Rows: j}
-	if said.positions() > 0 {
+	if o.Columns.positions() > 0 {
 		s.Line = 1
 		return out, errors.New("objects have no places; say the names of their fields: --columns user=NAME,item=NAME,rating=NAME")
 	}
@@ -74,49 +72,38 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
 		return out, j.ahead[0].err
 	}
-	header := lists.Map(slices.Sorted(maps.Keys(keys)), func(name string) []byte { return []byte(name) })
-	f, cols, err := parseHeader(header, said)
-	if errors.Is(err, errNoHeader) {
-		err = fmt.Errorf("the object has no user and item; %s", WantColumns)
-	}
-	if err != nil {
-		return out, err
-	}
-	if cols.Rating < 0 {
-		j.absent = append(j.absent, cmp.Or(said.Rating, ratingColumn))
-	}
-	if cols.Time < 0 {
-		j.absent = append(j.absent, cmp.Or(said.Time, timeColumn))
-	}
-	out.Format, out.Cols = f, cols
+	form := dataset.Finding{Found: "JSON lines", Why: "it begins with {"}
 	if j.array {
-		out.note("format", "JSON array", dataset.Certain, "it begins with [")
-	} else {
-		out.note("format", "JSON lines", dataset.Certain, "it begins with {")
+		form = dataset.Finding{Found: "JSON array", Why: "it begins with ["}
 	}
-	out.noteColumns(header, dataset.Certain)
-	out.noteFormat()
-	var sample [][][]byte
-	for _, line := range j.ahead {
-		record := lists.Map(header, func(name []byte) []byte { return bytes.Trim(line.object[string(name)], `"`) })
-		sample = append(sample, record)
-	}
-	out.noteValues(header, sample)
-	out.Cols = j.choose(header, cols)
-	return out, nil
-}
-
-// choose makes the columns that are there the fields of a record, in the order user, item, rating,
-// timestamp.
-func (j *jsonLines) choose(header [][]byte, cols Columns) Columns {
-	for _, at := range []*int{&cols.User, &cols.Item, &cols.Rating, &cols.Time} {
-		if *at >= 0 {
-			j.names = append(j.names, string(header[*at]))
-			*at = len(j.names) - 1
+	header := slices.Sorted(maps.Keys(keys))
+	places, err := out.named(header, o.Columns, form, "the object has no user and item", lists.Map(j.ahead, func(line jsonLine) [][]byte {
+		return lists.Map(header, func(name string) []byte { return bytes.Trim(line.object[name], `"`) })
+	}))
+	for i := Rating; i <= Time; i++ {
+		if out.Cols.At[i] < 0 {
+			j.absent = append(j.absent, cmp.Or(o.Columns[i], usual[i]))
 		}
 	}
-	cols.Count, j.ids = len(j.names), [2]int{cols.User, cols.Item}
-	return cols
+	j.names = lists.Map(places, func(at int) string { return header[at] })
+	return out, err
+}
+
+// named recognizes a file whose values have names, notes its form, and returns the places of the columns that are wanted. missing is the error
+// where the names are of no ratings, and sample holds the values of the first records.
+func (r *RatingRows) named(names []string, own Names, form dataset.Finding, missing string, sample [][][]byte) (places []int, err error) {
+	header := lists.Map(names, func(name string) []byte { return []byte(name) })
+	if r.Format, r.Cols, err = parseHeader(header, own); errors.Is(err, errNoHeader) {
+		err = fmt.Errorf("%s; %s", missing, WantColumns)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.note("format", form.Found, dataset.Certain, form.Why)
+	r.noteColumns(header, dataset.Certain)
+	r.noteFormat()
+	r.noteValues(header, sample)
+	return r.Cols.Choose(), nil
 }
 
 // object reads the next object: a line that is not blank, or an element of the array.
@@ -152,7 +139,8 @@ func (j *jsonLines) text() ([]byte, error) {
 		return line, err
 	}
 	for {
-		c, err := j.peekByte()
+		j.Line = j.Lines + 1
+		c, err := j.byteAt(0)
 		switch {
 		case err != nil:
 			return nil, err
@@ -165,49 +153,36 @@ func (j *jsonLines) text() ([]byte, error) {
 		case c == '\n':
 			j.Lines++
 		case strings.IndexByte(" \t\r,\xef\xbb\xbf", c) < 0:
-			j.Line = j.Lines + 1
-			return nil, errNoObject
+			return nil, errors.New("the array holds something that is no JSON object; want objects with commas between")
 		}
 		j.start++
 	}
 }
 
-// errNoObject ends an array that holds anything else.
-var errNoObject = errors.New("the array holds something that is no JSON object; want objects with commas between")
-
-func (j *jsonLines) peekByte() (byte, error) {
-	for j.start == j.end {
-		if j.eof {
-			j.Line = j.Lines + 1
-			return 0, errOpenArray
+// byteAt returns byte i of what was not read yet.
+func (j *jsonLines) byteAt(i int) (byte, error) {
+	for j.start+i >= j.end {
+		switch {
+		case j.eof:
+			return 0, errors.New("the array is not closed; the file is not whole")
+		case i > maxRecord:
+			return 0, errLongRecord
 		}
 		if err := j.fill(); err != nil {
 			return 0, err
 		}
 	}
-	return j.buf[j.start], nil
+	return j.buf[j.start+i], nil
 }
-
-// errOpenArray is returned for an array that the file cuts.
-var errOpenArray = errors.New("the array is not closed; the file is not whole")
 
 // element takes an object up to its closing brace.
 func (j *jsonLines) element() ([]byte, error) {
-	j.Line = j.Lines + 1
 	depth, inText := 0, false
 	for i := 0; ; i++ {
-		for j.start+i >= j.end {
-			if j.eof {
-				return nil, errOpenArray
-			}
-			if i > maxRecord {
-				return nil, errLongRecord
-			}
-			if err := j.fill(); err != nil {
-				return nil, err
-			}
-		}
-		switch c := j.buf[j.start+i]; {
+		c, err := j.byteAt(i)
+		switch {
+		case err != nil:
+			return nil, err
 		case inText && c == '\\':
 			i++
 		case c == '"':
@@ -252,7 +227,7 @@ func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
 	j.fields = j.fields[:0]
 	for i, name := range j.names {
 		field := []byte(object[name])
-		isID := i == j.ids[0] || i == j.ids[1]
+		isID := i <= Item
 		switch {
 		case len(field) == 0 || string(field) == "null":
 			field = nil
@@ -283,8 +258,8 @@ type ParquetFile interface {
 	Names() []string
 	// First returns the first value of each column as text, empty where it is no single value.
 	First() ([][]byte, error)
-	// Choose makes the given columns the fields of a record, and returns their places there.
-	Choose(Columns) (Columns, error)
+	// Choose makes the columns in the given places the fields of a record. The first two are of ids.
+	Choose(places []int) error
 }
 
 // Parquet opens a Parquet file of size bytes. It is nil in a program that does not import package dataset/parquet.
@@ -313,21 +288,13 @@ func openParquet(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 		return out, err
 	}
 	out.Rows = file
-	header := lists.Map(file.Names(), func(name string) []byte { return []byte(name) })
-	if out.Format, out.Cols, err = parseHeader(header, o.Columns); errors.Is(err, errNoHeader) {
-		err = fmt.Errorf("no column is called user or item; %s", WantColumns)
-	}
-	if err != nil {
-		return out, err
-	}
-	out.note("format", "Parquet", dataset.Certain, "by its first bytes")
-	out.noteColumns(header, dataset.Certain)
-	out.noteFormat()
 	first, err := file.First()
 	if err != nil {
 		return out, err
 	}
-	out.noteValues(header, [][][]byte{first})
-	out.Cols, err = file.Choose(out.Cols)
-	return out, err
+	places, err := out.named(file.Names(), o.Columns, dataset.Finding{Found: "Parquet", Why: "by its first bytes"}, "no column is called user or item", [][][]byte{first})
+	if err != nil {
+		return out, err
+	}
+	return out, file.Choose(places)
 }

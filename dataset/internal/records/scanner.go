@@ -63,36 +63,12 @@ type Scanner struct {
 
 	wanted  Columns // once they are known: a quote that is wrong in another column does no harm
 	known   bool    // wanted is known
-	scratch []byte  // a record before its quotes are taken off
+	scratch []byte  // fields of that record without what escaped their quotes
 	Mended  Tally   // records with such quotes
 }
 
 func NewScanner(ctx context.Context, r io.Reader, d Dialect, progress func(read int64)) *Scanner {
 	return &Scanner{Dialect: d, ctx: ctx, r: r, progress: progress, buf: make([]byte, bufferSize)}
-}
-
-// peek returns the first line that is not blank, or what there is of it where it
-// is longer than any record. It consumes nothing. At the end of the source it
-// returns nothing.
-func (s *Scanner) peek() ([]byte, error) {
-	for {
-		for rest := s.buf[s.start:s.end]; len(rest) > 0; {
-			line, after, ended := bytes.Cut(rest, []byte{'\n'})
-			if !ended && !s.eof && len(line) <= maxRecord {
-				break
-			}
-			if line = trimField(bytes.TrimSuffix(line, []byte{'\r'})); len(line) > 0 {
-				return line, nil
-			}
-			rest = after
-		}
-		if s.eof {
-			return nil, nil
-		}
-		if err := s.fill(); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // sample returns the beginning of the source, of size bytes if there are as many, and whether that is all. It consumes nothing.
@@ -101,6 +77,17 @@ func (s *Scanner) sample(size int) (text []byte, whole bool, err error) {
 		err = s.fill()
 	}
 	return s.buf[s.start:min(s.end, s.start+size)], s.eof && s.end-s.start <= size, err
+}
+
+// firstLine returns the first line of the source that is not blank, as far as a sample reaches. It consumes nothing.
+func (s *Scanner) firstLine() ([]byte, error) {
+	text, _, err := s.sample(files.HeadSize)
+	text = bytes.TrimLeft(text, " \t\r\n\ufeff")
+	if len(text) > 0 {
+		s.readErr, err = nil, nil // it comes again behind the sample
+	}
+	line, _, _ := bytes.Cut(text, []byte{'\n'})
+	return trimField(bytes.TrimSuffix(line, []byte{'\r'})), err
 }
 
 // skip leaves out the next lines.
@@ -197,8 +184,7 @@ func (s *Scanner) cutShort(first int) []byte {
 
 // wellFormed reports whether all quotes of a record are where they belong.
 func (s *Scanner) wellFormed(record []byte) bool {
-	s.scratch = append(s.scratch[:0], record...)
-	_, err := s.cutQuoted(s.scratch)
+	_, err := s.cutQuoted(record, -1, 0)
 	return err == nil
 }
 
@@ -256,22 +242,14 @@ func (s *Scanner) splitBlanks(record []byte) [][]byte {
 	return s.fields
 }
 
-// fieldsOf cuts a line of a sample, which stays as it is.
+// fieldsOf cuts a line of a sample in any way that it can be cut.
 func (d Dialect) fieldsOf(line []byte) [][]byte {
-	return (&Scanner{Dialect: d}).cut(bytes.Clone(line))
-}
-
-// cut cuts a line in any way that it can be cut.
-func (s *Scanner) cut(line []byte) [][]byte {
-	if !s.quotes || bytes.IndexByte(line, '"') < 0 {
+	s := &Scanner{Dialect: d}
+	if !d.quotes || bytes.IndexByte(line, '"') < 0 {
 		return s.split(line)
 	}
-	s.scratch = append(s.scratch[:0], line...)
-	if fields, err := s.cutQuoted(line); err == nil {
-		return fields
-	}
-	fields, _ := s.cutLoosely(s.scratch, mostFields, mostFields)
-	return fields
+	_, _ = s.cutQuoted(line, mostFields, mostFields) // odd quotes are text
+	return s.fields
 }
 
 // trimField drops the spaces and tabs around an unquoted field.

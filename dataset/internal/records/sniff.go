@@ -1,5 +1,5 @@
 // Package records finds out how a text is written and reads its records: separated lines, JSON lines, Parquet and the
-// shapes of published sets. A format is a row of the table in format.go. Records are fields with the places of user, item, rating and
+// shapes of published sets. A format is an entry of formats.yaml. Records are fields with the places of user, item, rating and
 // timestamp; what becomes of them is the caller's business.
 package records
 
@@ -73,16 +73,14 @@ var openers = []opener{
 // it is.
 func Open(ctx context.Context, in files.Input, o Options) (RatingRows, error) {
 	s := NewScanner(ctx, in, Commas, in.Progress)
-	line, err := s.peek()
+	line, err := s.firstLine()
 	if err != nil {
 		return RatingRows{Rows: s}, err
 	}
-	line = bytes.TrimPrefix(line, files.ByteOrderMark)
 	at := slices.IndexFunc(openers, func(o opener) bool {
 		return bytes.HasPrefix(line, []byte(o.begins)) && (o.fits == nil || o.fits(line))
 	})
-	out, err := openers[at].open(s, in, o)
-	return out, err
+	return openers[at].open(s, in, o)
 }
 
 func refusePacked(s *Scanner, _ files.Input, _ Options) (RatingRows, error) {
@@ -107,11 +105,13 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if o.Columns == (Names{}) && !o.NoHeader {
 		switch {
 		case s.blanks && isLists(b.lines):
-			out.Rows, out.Format, out.Cols = &listRows{Scanner: s}, listed1, Columns{User: 0, Item: 1, Rating: -1, Time: -1, Count: 2}
+			out.Rows = &wideRows{Scanner: s}
+			out.Format, out.Cols = formats().Lines["lists"].fixed()
 			out.note("format", "a list of items for each user", dataset.Likely, "lines are whole numbers, and some have more than others; the first is the user")
 			return out, nil
 		case isDense(b.lines, s.Dialect):
-			out.Rows, out.Format, out.Cols = &denseRows{Scanner: s}, jester, Columns{User: 0, Item: 1, Rating: 2, Time: -1, Count: 3}
+			out.Rows = &wideRows{Scanner: s, dense: true}
+			out.Format, out.Cols = formats().Lines["dense"].fixed()
 			out.note("format", "a row for each user and a column for each item", dataset.Certain, "the first column counts the numbers of its row that are not 99")
 			out.noteFormat()
 			return out, nil
@@ -148,10 +148,10 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
 	truths, others := 0, 0
 	for _, record := range sample {
-		if r.Cols.Rating < 0 || r.Cols.Rating >= len(record) || idtext.IsMissing(record[r.Cols.Rating]) {
+		if r.Cols.At[Rating] < 0 || r.Cols.At[Rating] >= len(record) || idtext.IsMissing(record[r.Cols.At[Rating]]) {
 			continue
 		}
-		field := record[r.Cols.Rating]
+		field := record[r.Cols.At[Rating]]
 		_, comma := DecimalComma(field)
 		r.Comma = r.Comma || comma
 		if _, is := ParseTruth(field); is {
@@ -169,7 +169,7 @@ func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
 			r.Format.Min, r.Format.Max, r.Format.Scaleless = 0, 1, false
 		}
 	}
-	if r.Cols.Rating >= 0 || r.Format.Name != "" || len(sample) == 0 {
+	if r.Cols.At[Rating] >= 0 || r.Format.Name != "" || len(sample) == 0 {
 		return
 	}
 	for i, name := range header {

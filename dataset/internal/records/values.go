@@ -105,25 +105,30 @@ func zoned(text string) string {
 	return strings.TrimRight(text[:at], " ") + sign + digits[:2] + ":" + digits[2:]
 }
 
-// ParseTime returns a time, and the time that it is with the day before the month; these differ where a date with slashes may
-// be read in both ways.
-func ParseTime(b []byte) (at, dayFirst float64, err error) {
+// Moment is a time in seconds, or a number of any unit. A date with slashes may have the month first or the day.
+type Moment struct {
+	At                 float64 // with the month first where both can be
+	DayFirst           float64 // the same unless both can be
+	OnlyDay, OnlyMonth bool    // a number above 12 tells what is first
+}
+
+// ParseTime reads a number or a date.
+func ParseTime(b []byte) (Moment, error) {
 	switch {
 	case len(b) == 0:
-		return 0, 0, errors.New("timestamp is empty")
+		return Moment{}, errors.New("timestamp is empty")
 	case idtext.IsMissing(b):
-		return 0, 0, fmt.Errorf("timestamp is missing: %s stands for no value", idtext.Quote(b))
+		return Moment{}, fmt.Errorf("timestamp is missing: %s stands for no value", idtext.Quote(b))
 	}
-	if v, err := strconv.ParseFloat(string(b), 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		return v, v, nil
-	}
-	if bytes.IndexFunc(b, isLetter) >= 0 {
-		if v, ok := parseDate(b, worded); ok {
-			return v, v, nil
-		}
+	v, err := strconv.ParseFloat(string(b), 64)
+	ok := err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
+	if !ok && bytes.IndexFunc(b, isLetter) >= 0 {
+		v, ok = parseDate(b, worded)
 	}
 	forms := dashed
 	switch slash := bytes.IndexByte(b, '/'); {
+	case ok:
+		return Moment{At: v, DayFirst: v}, nil
 	case slash == 4:
 		forms = yearly
 	case slash > 0:
@@ -131,19 +136,19 @@ func ParseTime(b []byte) (at, dayFirst float64, err error) {
 		day, isDay := parseDate(b, slashed[1])
 		switch {
 		case isMonth && isDay:
-			return month, day, nil
+			return Moment{At: month, DayFirst: day}, nil
 		case isMonth:
-			return month, month, nil
+			return Moment{At: month, DayFirst: month, OnlyMonth: true}, nil
 		case isDay:
-			return day, day, nil
+			return Moment{At: day, DayFirst: day, OnlyDay: true}, nil
 		}
 	case bytes.IndexByte(b, '-') < 0:
 		forms = dotted
 	}
-	if v, ok := parseDate(b, forms); ok {
-		return v, v, nil
+	if v, ok = parseDate(b, forms); ok {
+		return Moment{At: v, DayFirst: v}, nil
 	}
-	return 0, 0, fmt.Errorf("timestamp %s is neither a finite number nor a date such as 2024-05-31 or 2024-05-31T18:00:00Z", idtext.Quote(b))
+	return Moment{}, fmt.Errorf("timestamp %s is neither a finite number nor a date such as 2024-05-31 or 2024-05-31T18:00:00Z", idtext.Quote(b))
 }
 
 // isLetter reports whether a letter is one of a month, and not the T or Z of a date in numbers, UTC, AM or PM.
@@ -166,11 +171,4 @@ func parseDate(b []byte, forms []string) (float64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// ReadsAs reports in which ways a date with slashes can be read: with the month first, with the day first.
-func ReadsAs(b []byte) (monthFirst, dayFirst bool) {
-	_, monthFirst = parseDate(b, slashed[0])
-	_, dayFirst = parseDate(b, slashed[1])
-	return monthFirst, dayFirst
 }
