@@ -63,7 +63,7 @@ type itemColumns struct {
 
 // itemFormats are all formats of lists of items. A format of ratings names the file of its list. The last takes a file of any name.
 var itemFormats = []itemFormat{
-	{file: "movies.csv", dialect: records.Commas, header: "movieId,title,genres"},
+	{file: "movies.csv", header: "movieId,title,genres"},
 	// MovieLens 1M writes ISO 8859-1, 10M UTF-8.
 	{
 		file: "movies.dat", id: "MovieID", dialect: records.Colons, fields: 3, at: itemColumns{title: 1, genres: 2, year: -1},
@@ -73,7 +73,7 @@ var itemFormats = []itemFormat{
 		file: "u.item", id: "movie id", dialect: records.Pipes, fields: 5 + len(flaggedGenres), at: itemColumns{title: 1, genres: -1, year: -1},
 		layout: " (movie id | title | release date | video release date | IMDb URL | 19 genre flags)", latin1: true, flags: true,
 	},
-	{file: "items.csv", dialect: records.Commas},
+	{file: "items.csv"},
 }
 
 // itemFormatOf returns the format of the list in a file of this name, or else the format of items.csv.
@@ -189,7 +189,7 @@ func (f itemFormat) read(ctx context.Context, file string, r io.Reader, ids *idt
 		var header [][]byte
 		var found []dataset.Finding
 		var err error
-		s, header, found, err = openHeaded(ctx, files.Input{ReadCloser: io.NopCloser(r), Path: file}, "", names, f.dialect)
+		s, header, found, err = openHeaded(ctx, files.Input{ReadCloser: io.NopCloser(r), Path: file}, "", names)
 		if err != nil {
 			return nil, err
 		}

@@ -312,7 +312,7 @@ func Table(ctx context.Context, path string, names []string, open func(header []
 
 // readTable is Table of a file that is open, in an encoding; "" finds it out.
 func readTable(ctx context.Context, in files.Input, encoding string, names []string, open func(header [][]byte) (func(row [][]byte, line int) error, error)) error {
-	s, header, _, err := openHeaded(ctx, in, encoding, names, records.Commas)
+	s, header, _, err := openHeaded(ctx, in, encoding, names)
 	if err != nil {
 		return err
 	}
@@ -334,12 +334,12 @@ func readTable(ctx context.Context, in files.Input, encoding string, names []str
 }
 
 // openHeaded takes a table out of what it is packed in and reads its header. Some columns have the given names.
-func openHeaded(ctx context.Context, in files.Input, encoding string, names []string, usual records.Dialect) (*records.Scanner, [][]byte, []dataset.Finding, error) {
+func openHeaded(ctx context.Context, in files.Input, encoding string, names []string) (*records.Scanner, [][]byte, []dataset.Finding, error) {
 	found, err := in.Unwrap(ctx, files.Options{Encoding: encoding})
 	if err != nil {
 		return nil, nil, nil, &dataset.FileError{File: in.Path, Line: 1, Err: err}
 	}
-	s, header, err := records.OpenTable(ctx, in, names, usual)
+	s, header, err := records.OpenTable(ctx, in, names)
 	if err != nil {
 		err = s.Locate(in.Path, err)
 	}

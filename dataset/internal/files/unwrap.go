@@ -73,36 +73,19 @@ func toCSV(function string) string {
 	return fmt.Sprintf(`convert it: python -c "import pandas; pandas.%s('FILE').to_csv('ratings.csv', index=False)"`, function)
 }
 
-// head returns the beginning of a file. A file on disk is not consumed; what else is read stands before the rest.
-func (in *Input) head(ctx context.Context) []byte {
-	buf := make([]byte, HeadSize)
+// head returns the beginning of a file until the next read. A file on disk is not consumed; what else is read stands before the rest.
+func (in *Input) head() []byte {
 	if whole, ok := in.ReadCloser.(io.ReaderAt); ok {
+		buf := make([]byte, HeadSize)
 		if n, err := whole.ReadAt(buf, 0); err == nil || errors.Is(err, io.EOF) {
 			return buf[:n]
 		}
 	}
-	n := 0
-	var err error
-	for n < len(buf) && err == nil {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		var got int
-		got, err = in.Read(buf[n:])
-		n += got
-	}
-	rest := io.Reader(in.ReadCloser)
-	if err != nil {
-		rest = failing{err}
-	}
-	in.ReadCloser = joined{io.MultiReader(bytes.NewReader(buf[:n]), rest), in.ReadCloser}
-	return buf[:n]
+	b := bufio.NewReaderSize(in.ReadCloser, HeadSize)
+	head, _ := b.Peek(HeadSize) // an error comes again behind these bytes
+	in.ReadCloser = joined{b, in.ReadCloser}
+	return head
 }
-
-// failing is a reader that ended with an error.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // joined reads from one and closes another.
 type joined struct {
@@ -112,7 +95,7 @@ type joined struct {
 
 // Unwrap takes a file out of what it is packed in. Text is then UTF-8 with lines that end in LF.
 func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding, err error) {
-	head := in.head(ctx)
+	head := in.head()
 	for range mostLayer {
 		c, packed := compressionOf(head)
 		if !packed {
@@ -122,7 +105,7 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 			return found, err
 		}
 		found = append(found, dataset.Finding{What: "compression", Found: c.name, Sure: dataset.Certain, Why: "by its first bytes"})
-		head = in.head(ctx)
+		head = in.head()
 	}
 	if isTar(head) {
 		name, failed := in.openTar(ctx, o)
@@ -130,7 +113,7 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 			return found, failed
 		}
 		found = append(found, dataset.Finding{What: "member of tar archive", Found: name, Sure: sureIf(o.Member != "")})
-		head = in.head(ctx)
+		head = in.head()
 	}
 	for _, f := range foreign {
 		if bytes.HasPrefix(head, []byte(f.magic)) {
@@ -140,7 +123,7 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 	if bytes.HasPrefix(head, []byte(ParquetMagic)) {
 		return found, nil
 	}
-	text, err := in.decode(ctx, head, o)
+	text, err := in.decode(head, o)
 	return append(found, text...), err
 }
 
@@ -250,14 +233,14 @@ func encodingOf(name string) (encoding.Encoding, error) {
 }
 
 // decode makes UTF-8 with LF of a text, by its beginning. Plain UTF-8 with line feeds is left as it is.
-func (in *Input) decode(ctx context.Context, head []byte, o Options) ([]dataset.Finding, error) {
+func (in *Input) decode(head []byte, o Options) ([]dataset.Finding, error) {
 	e, found, err := sniffEncoding(head, o.Encoding)
 	if err != nil {
 		return nil, err
 	}
 	if e != nil {
 		in.filter(e.NewDecoder().Reader(in.ReadCloser))
-		head = in.head(ctx)
+		head = in.head()
 	}
 	list := []dataset.Finding{found}
 	text := bytes.TrimPrefix(head, ByteOrderMark)

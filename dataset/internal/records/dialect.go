@@ -119,17 +119,35 @@ type candidate struct {
 	header bool    // the first line names known columns
 }
 
-// sniffDialect finds how the fields of a text are told apart.
-func sniffDialect(b beginning, o Options) (Dialect, dataset.Finding) {
-	if o.Separator != "" {
-		return dialectFor(o.Separator, b.lines), dataset.Finding{What: "separator", Found: nameOf(o.Separator), Sure: dataset.Stated}
+// open finds how the fields of a text are told apart, by the separator that the caller states or by the beginning of the text, and leaves
+// out what stands before the first record. named reports whether a first line has names of columns that are known.
+func (s *Scanner) open(separator string, named func(first [][]byte) bool) (b beginning, found []dataset.Finding, err error) {
+	text, whole, err := s.sample(files.HeadSize)
+	if err != nil && len(text) == 0 {
+		return b, nil, err
 	}
-	if b.sep != "" {
-		return dialectFor(b.sep, b.lines), dataset.Finding{}
+	s.readErr = nil // an error comes again behind the sample
+	b = begin(text, whole)
+	s.skip(b.skip)
+	switch {
+	case separator != "":
+		s.Dialect = dialectFor(separator, b.lines)
+		found = append(found, dataset.Finding{What: "separator", Found: nameOf(separator), Sure: dataset.Stated})
+	case b.sep != "":
+		s.Dialect = dialectFor(b.sep, b.lines)
+	default:
+		var sniffed dataset.Finding
+		s.Dialect, sniffed = sniffDialect(b.lines, named)
+		found = append(found, sniffed)
 	}
+	return b, append(found, b.notes...), nil
+}
+
+// sniffDialect finds the separator that fits some lines best.
+func sniffDialect(lines [][]byte, named func(first [][]byte) bool) (Dialect, dataset.Finding) {
 	best := candidate{Dialect: Commas}
 	for _, s := range separators {
-		c := rate(dialectFor(s.sep, b.lines), b.lines, o.Columns)
+		c := rate(dialectFor(s.sep, lines), lines, named)
 		if c.fields >= 2 && c.better(best) {
 			best = c
 		}
@@ -141,9 +159,9 @@ func sniffDialect(b beginning, o Options) (Dialect, dataset.Finding) {
 	case best.header:
 		found.Why = "the first line then names the columns"
 	case best.share == 1:
-		found.Why = fmt.Sprintf("%d fields on each of the first %d lines", best.fields, len(b.lines))
+		found.Why = fmt.Sprintf("%d fields on each of the first %d lines", best.fields, len(lines))
 	default:
-		found.Sure, found.Why = dataset.Likely, fmt.Sprintf("%d fields on %.0f%% of the first %d lines", best.fields, 100*best.share, len(b.lines))
+		found.Sure, found.Why = dataset.Likely, fmt.Sprintf("%d fields on %.0f%% of the first %d lines", best.fields, 100*best.share, len(lines))
 	}
 	return best.Dialect, found
 }
@@ -204,16 +222,15 @@ func escapes(line []byte, sep string) bool {
 }
 
 // rate counts the fields of the lines.
-func rate(d Dialect, lines [][]byte, columns Names) candidate {
+func rate(d Dialect, lines [][]byte, named func(first [][]byte) bool) candidate {
 	c := candidate{Dialect: d}
 	counts := map[int]int{}
-	clean, all, named := 0, 0, 0
+	clean, all, first := 0, 0, 0
 	for i, line := range lines {
 		fields := d.fieldsOf(line)
 		counts[len(fields)]++
 		if i == 0 {
-			_, _, err := parseHeader(fields, columns)
-			c.header, named = err == nil && columns.positions() == 0, len(fields)
+			c.header, first = named(fields), len(fields)
 		}
 		for _, field := range fields {
 			all++
@@ -224,7 +241,7 @@ func rate(d Dialect, lines [][]byte, columns Names) candidate {
 	}
 	for n, lines := range counts {
 		if c.header {
-			n, lines = named, counts[named]
+			n, lines = first, counts[first]
 		}
 		if lines > counts[c.fields] || lines == counts[c.fields] && n > c.fields {
 			c.fields = n
@@ -274,37 +291,22 @@ func DecimalComma(field []byte) (point []byte, is bool) {
 	return point, true
 }
 
-// OpenTable opens a table whose first record names its columns. The separator is the first with which that record has one of
-// the names, and without such a name the usual one. The header is nil where the file is empty.
-func OpenTable(ctx context.Context, in files.Input, names []string, usual Dialect) (s *Scanner, header [][]byte, err error) {
-	s = NewScanner(ctx, in, usual, in.Progress)
-	text, whole, _ := s.sample(files.HeadSize)
-	b := begin(text, whole)
-	s.skip(b.skip)
-	s.readErr = nil
-	if len(b.lines) > 0 {
-		s.Dialect = b.dialectWith(names, usual)
+// OpenTable opens a table whose first record names its columns. The separator is one with which that record has one of
+// the names, if there is any. The header is nil where the file is empty.
+func OpenTable(ctx context.Context, in files.Input, names []string) (s *Scanner, header [][]byte, err error) {
+	s = NewScanner(ctx, in, Commas, in.Progress)
+	_, _, err = s.open("", func(first [][]byte) bool {
+		return slices.ContainsFunc(first, func(field []byte) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, string(field)) })
+		})
+	})
+	if err == nil {
+		header, err = s.Next()
 	}
-	if header, err = s.Next(); errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return s, header, err
-}
-
-// dialectWith finds the separator with which the first line has one of the names.
-func (b beginning) dialectWith(names []string, usual Dialect) Dialect {
-	for _, c := range separators {
-		d := dialectFor(c.sep, b.lines)
-		if b.sep != "" && b.sep != c.sep {
-			continue
-		}
-		for _, field := range d.fieldsOf(b.lines[0]) {
-			if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, string(field)) }) {
-				return d
-			}
-		}
-	}
-	return usual
 }
 
 // splitQuoted cuts a record that holds quotes. A quote that is where it does not belong is an error, unless the column is not wanted.

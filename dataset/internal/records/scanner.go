@@ -35,9 +35,9 @@ var (
 // Errors of a malformed record; the reader adds file and line.
 var (
 	errLongRecord = fmt.Errorf("record is longer than %d bytes; close its quote or end its line", maxRecord)
-	errBareQuote  = errors.New(`quote inside an unquoted field; enclose the field in quotes and double those inside`)
-	errAfterQuote = errors.New("text after a closing quote; want a comma or the end of the line")
-	errUnclosed   = errors.New("quoted field is not closed; add the closing quote")
+	errBareQuote  = Malformed(errors.New(`quote inside an unquoted field; enclose the field in quotes and double those inside`))
+	errAfterQuote = Malformed(errors.New("text after a closing quote; want a comma or the end of the line"))
+	errUnclosed   = Malformed(errors.New("quoted field is not closed; add the closing quote"))
 )
 
 // Scanner splits separated text into records without allocating for each. It
@@ -285,7 +285,7 @@ func Malformed(err error) error { return recordError{err} }
 // all that follows it one.
 func IsMalformed(err error) bool {
 	_, is := errors.AsType[recordError](err)
-	return is || errors.Is(err, errBareQuote) || errors.Is(err, errAfterQuote) || errors.Is(err, errUnclosed)
+	return is
 }
 
 // Tally counts records and keeps the lines of the first.

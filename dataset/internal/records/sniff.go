@@ -91,17 +91,13 @@ func refusePacked(s *Scanner, _ files.Input, _ Options) (RatingRows, error) {
 // openText recognizes separated text by its first records, its name and the files beside it.
 func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	out := RatingRows{Rows: s}
-	text, whole, err := s.sample(files.HeadSize)
-	if err != nil && len(text) == 0 {
+	b, found, err := s.open(o.Separator, func(first [][]byte) bool {
+		_, _, err := parseHeader(first, o.Columns)
+		return err == nil && o.Columns.positions() == 0
+	})
+	if out.Found = found; err != nil {
 		return out, err
 	}
-	b := begin(text, whole)
-	var found dataset.Finding
-	if s.Dialect, found = sniffDialect(b, o); found.What != "" {
-		out.Found = append(out.Found, found)
-	}
-	out.Found = append(out.Found, b.notes...)
-	s.skip(b.skip)
 	if o.Columns == (Names{}) && !o.NoHeader {
 		switch {
 		case s.blanks && isLists(b.lines):
