@@ -133,25 +133,22 @@ func (o Options) synthetic() synthetic.Options {
 
 // load reads the ratings of a source, and its items where they are listed.
 func load(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error) {
-	in, err := s.Input(o.Progress)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
 	if s.Member != "" {
 		o.Form.Member = s.Member
 	}
-	t, err := readRatings(ctx, in, o)
+	t := newTable(o)
+	if s.Found.What != "" {
+		t.found = []dataset.Finding{s.Found}
+	}
+	err := t.open(ctx, s, s.File, o)
+	o.Progress = nil // it counts the first file alone
+	for _, part := range s.Parts {
+		if err == nil {
+			err = t.open(ctx, s, part, o)
+		}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if s.Found.What != "" {
-		t.found = append([]dataset.Finding{s.Found}, t.found...)
-	}
-	for _, part := range s.Parts {
-		if err = t.readPart(ctx, s, part, o); err != nil {
-			return nil, err
-		}
 	}
 	if err = t.loadItems(ctx, s, o); err != nil {
 		return nil, err
@@ -282,7 +279,7 @@ func RegisterRegressions(read func(ctx context.Context, f RegressionFile, o Opti
 
 // loadRegression opens the file of a source for the reader of regressions.
 func loadRegression(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error) {
-	r, err := s.Input(o.Progress)
+	r, err := s.InputOf(s.File, o.Progress)
 	if err != nil {
 		return nil, err
 	}

@@ -335,3 +335,9 @@ func inputOf(path string, r io.Reader, beside func(string) bool) files.Input {
 	}
 	return in
 }
+
+// readRatings reads a file of ratings alone.
+func readRatings(ctx context.Context, in files.Input, o Options) (*table, error) {
+	t := newTable(o)
+	return t, t.readFile(ctx, in, o)
+}

@@ -41,16 +41,17 @@ type table struct {
 	notices      []dataset.Notice
 	found        []dataset.Finding
 
-	file, testFile string
-	parts          []part // files with more of the same
-	test           int    // where the ratings of the test file begin, behind all others; 0 without one
+	parts []part // the files of the ratings, in their order
+	test  int    // where the ratings of the test file begin, which is the last; 0 without one
 }
 
-func (t *table) fileOf(k int32) string {
-	if t.test > 0 && int(k) >= t.test {
-		return t.testFile
-	}
-	file := t.file
+// part is a file of ratings: where they begin.
+type part struct {
+	from int
+	file string
+}
+
+func (t *table) fileOf(k int32) (file string) {
 	for _, p := range t.parts {
 		if int(k) >= p.from {
 			file = p.file
@@ -59,79 +60,76 @@ func (t *table) fileOf(k int32) string {
 	return file
 }
 
-// part is a file with more ratings of a set: where they begin.
-type part struct {
-	from int
-	file string
+func newTable(o Options) *table {
+	return &table{
+		format: records.GenericCSV(), duplicates: o.Duplicates, skipped: o.Skipped, unrated: o.Unrated,
+		dayFirst: o.Form.DayFirst, maybe: !o.Times && o.MaybeTimes, bad: badRows{skip: o.BadRows == BadRowsSkip},
+	}
 }
 
-// readPart appends the ratings of a file of the same form.
-func (t *table) readPart(ctx context.Context, s *files.Source, name string, o Options) error {
-	in, err := s.InputOf(name, nil)
+// open appends the ratings of a file of a source.
+func (t *table) open(ctx context.Context, s *files.Source, file string, o Options) error {
+	in, err := s.InputOf(file, o.Progress)
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
+	return t.readFile(ctx, in, o)
+}
+
+// openTest appends the ratings of the test file, on the scale of the ratings already read. It may be of
+// another format, and has ratings where these have.
+func (t *table) openTest(ctx context.Context, o Options) error {
+	s, err := files.Open(ctx, o.Test, Options{Input: o.Input, Columns: o.Columns}.files())
+	if err != nil {
+		return fmt.Errorf("the test file: %w", err)
+	}
+	if t.times != nil {
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no error with drift is measured"})
+	}
+	t.test, t.times, o.Progress = t.ratings.Len(), nil, nil
+	return errors.Join(t.open(ctx, s, s.File, o), s.Close())
+}
+
+// readFile appends the ratings of a file, whose format it recognizes by its content, its name and the files beside it. A further file has
+// ratings and timestamps where the first has. Its errors are *FileError, or errors of the file or of ctx.
+func (t *table) readFile(ctx context.Context, in files.Input, o Options) error {
 	rows, err := sniff(ctx, in, o)
-	if errors.Is(err, records.ErrNoRows) { // Spark writes empty parts
+	first := len(t.parts) == 0
+	switch empty := errors.Is(err, records.ErrNoRows); {
+	case empty && first && o.Skipped != nil: // it shows neither format nor scale
+		if o.Min != nil && o.Max != nil {
+			t.min, t.max, err = dataset.ScaleOr(o.Min, o.Max, 0, 0)
+			return err
+		}
+		return nil
+	case empty && !first && t.test == 0: // Spark writes empty parts
 		return nil
 	}
 	t.parts = append(t.parts, part{t.ratings.Len(), in.Path})
-	return t.readMore(in, rows, err)
-}
-
-// readMore appends the ratings of a further file, which was looked at with an error or none. It has ratings and timestamps where the
-// first has.
-func (t *table) readMore(in files.Input, rows records.RatingRows, err error) error {
-	if err == nil && t.clicks != (rows.Cols.At[records.Rating] < 0) {
-		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
-	}
-	if err == nil && t.times != nil && rows.Cols.At[records.Time] < 0 {
-		err = fmt.Errorf("%s has timestamps and this file has none; want them in both or in none", t.file)
+	switch {
+	case err != nil:
+	case first:
+		t.format, t.clicks, t.found = rows.Format, rows.Cols.At[records.Rating] < 0, append(t.found, rows.Found...)
+		t.unrated = slices.Concat(t.unrated, rows.Format.Unrated)
+		t.notices = encodingNotices(rows.Found)
+		t.notifyUnread(rows.Unread)
+		if err = t.scale(o); err != nil {
+			return fmt.Errorf("%s: %w", in.Path, err)
+		}
+	case t.clicks != (rows.Cols.At[records.Rating] < 0):
+		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.parts[0].file)
+	case t.times != nil && rows.Cols.At[records.Time] < 0:
+		err = fmt.Errorf("%s has timestamps and this file has none; want them in both or in none", t.parts[0].file)
 	}
 	if err != nil {
 		return rows.Locate(in.Path, err)
 	}
-	if t.times == nil {
+	if first && !o.Times && !t.maybe || !first && t.times == nil {
 		rows.Cols.At[records.Time] = -1
 	}
 	t.comma, t.truths = rows.Comma, rows.Truths
 	return t.read(in.Path, rows)
-}
-
-// readRatings reads a ratings file, whose format it recognizes by its content, its name and the files
-// beside it. Its errors are *FileError, or errors of r or of ctx.
-func readRatings(ctx context.Context, in files.Input, o Options) (*table, error) {
-	t, rows, err := openTable(ctx, in, o)
-	if err != nil || rows.Rows == nil {
-		return t, err
-	}
-	return t, t.read(in.Path, rows)
-}
-
-// openTable recognizes a ratings file. There are no rows where it is empty and may be.
-func openTable(ctx context.Context, in files.Input, o Options) (*table, records.RatingRows, error) {
-	rows, err := sniff(ctx, in, o)
-	if errors.Is(err, records.ErrNoRows) && o.Skipped != nil {
-		t, bad := emptyTable(o)
-		return t, records.RatingRows{}, bad
-	}
-	if err != nil {
-		return nil, rows, rows.Locate(in.Path, err)
-	}
-	t := &table{
-		format: rows.Format, file: in.Path, clicks: rows.Cols.At[records.Rating] < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.Found,
-		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, truths: rows.Truths, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
-	}
-	t.notices = encodingNotices(rows.Found)
-	t.notifyUnread(rows.Unread)
-	if err = t.scale(o); err != nil {
-		return nil, rows, fmt.Errorf("%s: %w", in.Path, err)
-	}
-	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
-		rows.Cols.At[records.Time] = -1
-	}
-	return t, rows, nil
 }
 
 // scale sets the scale of the options, or else of the format. A click counts as the top of the scale.
@@ -190,32 +188,10 @@ func (t *table) read(file string, rows records.RatingRows) error {
 	if t.ratings.Len() == before && t.skipped == nil && t.bad.count+t.left.Count > 0 {
 		return &dataset.FileError{File: file, Line: rows.At(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.count, t.left.Count)}
 	}
-	if t.ratings.Len() == before && t.skipped == nil && len(t.parts) == 0 {
+	if t.ratings.Len() == before && t.skipped == nil && (len(t.parts) == 1 || t.test > 0) {
 		return rows.Locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))
 	}
 	return nil
-}
-
-// readTest appends the ratings of a test file, on the scale of the ratings already read. It may be of
-// another format, and has ratings where these have.
-func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
-	rows, err := sniff(ctx, in, o)
-	if t.times != nil {
-		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no error with drift is measured"})
-	}
-	t.test, t.testFile, t.times = t.ratings.Len(), in.Path, nil
-	return t.readMore(in, rows, err)
-}
-
-// emptyTable returns the table of a file without a row, which shows neither format nor scale.
-func emptyTable(o Options) (*table, error) {
-	t := &table{format: records.GenericCSV()}
-	if o.Min == nil || o.Max == nil {
-		return t, nil
-	}
-	var err error
-	t.min, t.max, err = dataset.ScaleOr(o.Min, o.Max, 0, 0)
-	return t, err
 }
 
 // add appends the rating of one record. A fault in the record is a recordError.
@@ -308,20 +284,6 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 	return nil
 }
 
-// openTest adds the ratings of the test file.
-func (t *table) openTest(ctx context.Context, o Options) error {
-	s, err := files.Open(ctx, o.Test, Options{Input: o.Input, Columns: o.Columns}.files())
-	if err != nil {
-		return fmt.Errorf("the test file: %w", err)
-	}
-	in, err := s.Input(nil)
-	if err == nil {
-		err = t.readTest(ctx, in, o)
-		err = errors.Join(err, in.Close())
-	}
-	return errors.Join(err, s.Close())
-}
-
 // Rating is one rating of a set that is made in memory.
 type Rating struct {
 	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
@@ -333,7 +295,8 @@ type Rating struct {
 // read from a file of them. Options must say the rating scale, which is public: it is
 // never read off the ratings. Errors name a rating by its number, from 1, as a line.
 func FromRatings(name string, list []Rating, o Options) (*dataset.Set, error) {
-	t := &table{format: records.Format{Columns: records.Names{"user", "item"}}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
+	t := newTable(Options{Duplicates: o.Duplicates, Times: o.Times, MaybeTimes: o.MaybeTimes})
+	t.parts = []part{{file: name}}
 	var err error
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, dataset.ErrScale)

@@ -160,10 +160,10 @@ func (t *table) settleTimes() error {
 	daily := o.daily || t.dayFirst
 	switch {
 	case t.dayFirst && o.monthly && !t.maybe:
-		return fmt.Errorf("%s: day-first: the file has dates whose second number is above 12, so that the month is first; leave --day-first out, or write dates as 2024-05-31", t.file)
+		return fmt.Errorf("%s: day-first: the file has dates whose second number is above 12, so that the month is first; leave --day-first out, or write dates as 2024-05-31", t.parts[0].file)
 	case len(o.open) == 0:
 	case daily && o.monthly && !t.maybe:
-		return &dataset.FileError{File: t.file, Line: o.openAt.Lines[0], Err: errors.New("the date has the day first or the month, and the file has dates of both kinds; write dates as 2024-05-31")}
+		return &dataset.FileError{File: t.parts[0].file, Line: o.openAt.Lines[0], Err: errors.New("the date has the day first or the month, and the file has dates of both kinds; write dates as 2024-05-31")}
 	case daily && o.monthly:
 		for _, d := range o.open {
 			t.times[d.rating] = math.NaN()

@@ -49,11 +49,7 @@ type Input struct {
 	Progress func(read int64)       // hears how many bytes were read; may be nil
 }
 
-// Input opens the file of ratings of a source.
-func (s *Source) Input(progress func(done, total int64)) (Input, error) {
-	return s.InputOf(s.File, progress)
-}
-
+// InputOf opens a file of a source.
 func (s *Source) InputOf(file string, progress func(done, total int64)) (Input, error) {
 	r, size, err := s.Open(file)
 	in := Input{ReadCloser: r, Path: s.Path(file), Size: size, Beside: s.Has}
