@@ -278,11 +278,10 @@ const (
 
 const wantFeatures = "want item_id,category,value or item_id,category,value,weight"
 
-// featureColumns says where the fields of a row of features stand.
-type featureColumns struct {
-	item, category, value int
-	weight                int // -1 without such a column
-}
+// featureNames are the columns of a file of features; the last may be missing. featureColumns says where they stand.
+var featureNames = [...]string{"item_id", "category", "value", "weight"}
+
+type featureColumns [len(featureNames)]int
 
 // file adds the categories of a file; with FILE.csv:NAME it adds the category of that name only.
 func (r *featureReader) file(path string) error {
@@ -317,9 +316,8 @@ func (r *featureReader) read(file, only string, in io.Reader) error {
 	if r.index == nil {
 		r.index = dataset.Places(r.set.ItemIDs)
 	}
-	names := []string{"item_id", "category", "value"}
-	err := readTable(context.Background(), files.Input{ReadCloser: io.NopCloser(in), Path: file}, "utf-8", names, func(header [][]byte) (_ func([][]byte, int) error, err error) {
-		rows.cols, err = featureHeader(header)
+	err := readTable(context.Background(), files.Input{ReadCloser: io.NopCloser(in), Path: file}, "utf-8", featureNames[:3], func(header [][]byte) (_ func([][]byte, int) error, err error) {
+		rows.at, err = featureHeader(header)
 		return rows.add, err
 	})
 	if err != nil {
@@ -329,28 +327,23 @@ func (r *featureReader) read(file, only string, in io.Reader) error {
 }
 
 // featureHeader finds the columns. An unknown column is an error: it may be a misspelt weight.
-func featureHeader(header [][]byte) (featureColumns, error) {
+func featureHeader(header [][]byte) (at featureColumns, err error) {
 	if len(header) == 0 {
-		return featureColumns{}, fmt.Errorf("the file is empty; its first line must be a header: %s", wantFeatures)
+		return at, fmt.Errorf("the file is empty; its first line must be a header: %s", wantFeatures)
 	}
-	var c featureColumns
 	found := 0
-	for _, column := range []struct {
-		name string
-		at   *int
-	}{{"item_id", &c.item}, {"category", &c.category}, {"value", &c.value}, {"weight", &c.weight}} {
-		var err error
-		if *column.at, err = records.FindColumn(header, column.name); err != nil {
-			return featureColumns{}, err
+	for i, name := range featureNames {
+		if at[i], err = records.FindColumn(header, name); err != nil {
+			return at, err
 		}
-		if *column.at >= 0 {
+		if at[i] >= 0 {
 			found++
 		}
 	}
-	if c.item < 0 || c.category < 0 || c.value < 0 || found != len(header) {
-		return featureColumns{}, fmt.Errorf("the first line is %s; it must be a header: %s", idtext.Quote(bytes.Join(header, []byte(","))), wantFeatures)
+	if slices.Min(at[:3]) < 0 || found != len(header) {
+		return at, fmt.Errorf("the first line is %s; it must be a header: %s", idtext.Quote(bytes.Join(header, []byte(","))), wantFeatures)
 	}
-	return c, nil
+	return at, nil
 }
 
 // featureRows adds the rows of one file.
@@ -359,7 +352,7 @@ type featureRows struct {
 	file   string
 	only   string   // the category that is wanted; "": all
 	others []string // categories that are there and not wanted, the first few
-	cols   featureColumns
+	at     featureColumns
 	tables map[string]*featureTable
 	lines  map[featureKey]int // of what was said already
 	kept   int
@@ -370,22 +363,20 @@ type featureRows struct {
 type featureKey struct{ item, category, value string }
 
 func (r *featureRows) add(record [][]byte, line int) error {
-	id, err := idtext.Parse(record[r.cols.item])
+	id, err := idtext.Parse(record[r.at[0]])
 	if err != nil {
 		return fmt.Errorf("item_id %w", err)
 	}
-	category, value := record[r.cols.category], record[r.cols.value]
-	for _, field := range []struct {
-		name string
-		text []byte
-	}{{"category", category}, {"value", value}} {
-		if err = idtext.Check(field.text); err != nil {
-			return fmt.Errorf("%s %w", field.name, err)
-		}
+	category, value := record[r.at[1]], record[r.at[2]]
+	if err = idtext.Check(category); err != nil {
+		return fmt.Errorf("category %w", err)
+	}
+	if err = idtext.Check(value); err != nil {
+		return fmt.Errorf("value %w", err)
 	}
 	weight := 1.
-	if r.cols.weight >= 0 {
-		if weight, err = parseWeight(record[r.cols.weight]); err != nil {
+	if r.at[3] >= 0 {
+		if weight, err = parseWeight(record[r.at[3]]); err != nil {
 			return err
 		}
 	}

@@ -293,23 +293,23 @@ const mostBad = 1000
 
 // badRows are the rows that cannot be used.
 type badRows struct {
+	records.Tally
 	skip  bool
-	none  bool // no other row can be used
-	count int
-	first []*dataset.FileError // at most mostLines
+	none  bool                 // no other row can be used
+	first []*dataset.FileError // of the lines that the tally keeps
 }
 
 // add keeps a row in mind, and reports whether to read on.
 func (b *badRows) add(row *dataset.FileError) bool {
-	if b.count++; len(b.first) < records.MostLines {
+	if b.Add(row.Line); len(b.first) < len(b.Lines) {
 		b.first = append(b.first, row)
 	}
-	return b.skip || b.count < mostBad
+	return b.skip || b.Count < mostBad
 }
 
 // err names the rows, where they are not left out.
 func (b *badRows) err() error {
-	if b.skip || b.count == 0 {
+	if b.skip || b.Count == 0 {
 		return nil
 	}
 	return &badRowsError{*b}
@@ -319,15 +319,15 @@ func (b *badRows) err() error {
 type badRowsError struct{ badRows }
 
 func (e *badRowsError) Error() string {
-	if e.count == 1 && e.none {
+	if e.Count == 1 && e.none {
 		return e.first[0].Error()
 	}
-	if e.count == 1 {
+	if e.Count == 1 {
 		return e.first[0].Error() + "; --bad-rows skip leaves the row out"
 	}
 	var text strings.Builder
-	count, mend := fmt.Sprint(e.count), "; correct them, or leave them out with --bad-rows skip"
-	if e.count == mostBad {
+	count, mend := fmt.Sprint(e.Count), "; correct them, or leave them out with --bad-rows skip"
+	if e.Count == mostBad {
 		count += " or more"
 	}
 	if e.none {
@@ -337,8 +337,8 @@ func (e *badRowsError) Error() string {
 	for _, row := range e.first {
 		text.WriteString("\n  " + row.Error())
 	}
-	if e.count > len(e.first) {
-		fmt.Fprintf(&text, "\n  and %d more", e.count-len(e.first))
+	if e.Count > len(e.first) {
+		fmt.Fprintf(&text, "\n  and %d more", e.Count-len(e.first))
 	}
 	return text.String()
 }
@@ -350,16 +350,12 @@ func (e *badRowsError) Unwrap() []error {
 
 // notifyRows says which rows were left out or mended.
 func (t *table) notifyRows() {
-	if t.bad.count > 0 && t.bad.skip {
-		all := records.Tally{Count: t.bad.count}
-		for _, row := range t.bad.first {
-			all.Lines = append(all.Lines, row.Line)
-		}
+	if t.bad.Count > 0 && t.bad.skip {
 		why := "rows cannot be used and are left out"
-		if all.Count == 1 {
+		if t.bad.Count == 1 {
 			why = "row cannot be used and is left out"
 		}
-		n := all.Notice(dataset.NoticeRows, why)
+		n := t.bad.Notice(dataset.NoticeRows, why)
 		n.Detail = "the first: " + t.bad.first[0].Err.Error()
 		t.notices = append(t.notices, n)
 	}

@@ -185,8 +185,8 @@ func (t *table) read(file string, rows records.RatingRows) error {
 	if err = t.bad.err(); err != nil {
 		return err
 	}
-	if t.ratings.Len() == before && t.skipped == nil && t.bad.count+t.left.Count > 0 {
-		return &dataset.FileError{File: file, Line: rows.At(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.count, t.left.Count)}
+	if t.ratings.Len() == before && t.skipped == nil && t.bad.Count+t.left.Count > 0 {
+		return &dataset.FileError{File: file, Line: rows.At(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.Count, t.left.Count)}
 	}
 	if t.ratings.Len() == before && t.skipped == nil && (len(t.parts) == 1 || t.test > 0) {
 		return rows.Locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))

@@ -123,18 +123,19 @@ func (m *member) Hello() Hello { return m.hello }
 // Attempt names the attempt that the member is in; zero before the first.
 func (m *member) Attempt() Attempt { return m.attempt }
 
-// join takes who takes part, with the identities of the seats. It says whether an attempt begins with it.
-func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool, err error) {
+// join takes who takes part, with the identities of the seats. It says whether an attempt begins with it; else it returns all that has
+// not been acknowledged.
+func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool, again []Envelope, err error) {
 	if len(all) != len(identities) || len(all) < 3 {
-		return false, fmt.Errorf("align: %d take part of %d who are enrolled; it takes all, the server and at least two parties", len(all), len(identities))
+		return false, nil, fmt.Errorf("align: %d take part of %d who are enrolled; it takes all, the server and at least two parties", len(all), len(identities))
 	}
 	for i := range all {
 		if err = all[i].check(m.cfg.Federation, Seat(i), identities[i]); err != nil {
-			return false, fmt.Errorf("align: %w", err)
+			return false, nil, fmt.Errorf("align: %w", err)
 		}
 	}
 	if int(m.cfg.Seat) >= len(all) || string(all[m.cfg.Seat].Key) != string(m.hello.Key) || all[m.cfg.Seat].Count != m.hello.Count {
-		return false, errors.New("align: the own hello is not among the hellos of the participants") // an older one; the newer will follow
+		return false, nil, errors.New("align: the own hello is not among the hellos of the participants") // an older one; the newer will follow
 	}
 	t := protocol.NewTranscript("fedsim/align/attempt/v1").Bytes(m.cfg.Federation[:])
 	for i := range all {
@@ -142,7 +143,12 @@ func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool,
 	}
 	attempt := Attempt(t.Sum())
 	if attempt == m.attempt {
-		return false, nil
+		for _, l := range m.links {
+			if l != nil {
+				again = append(again, l.sent...)
+			}
+		}
+		return false, again, nil
 	}
 	links := make([]*link, len(all))
 	counts := make([]uint32, len(all))
@@ -152,15 +158,15 @@ func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool,
 			continue
 		}
 		if links[i], err = m.link(attempt, &all[i]); err != nil {
-			return false, fmt.Errorf("align: the key of the %s: %w", all[i].Seat, err)
+			return false, nil, fmt.Errorf("align: the key of the %s: %w", all[i].Seat, err)
 		}
 	}
 	if m.attempts == MaxAttempts {
-		return false, ErrAttempts
+		return false, nil, ErrAttempts
 	}
 	m.attempts++
 	m.attempt, m.links, m.counts = attempt, links, counts
-	return true, nil
+	return true, nil, nil
 }
 
 // link makes the ciphers to and from another member.
@@ -188,16 +194,6 @@ func (m *member) link(a Attempt, h *Hello) (*link, error) {
 		}
 	}
 	return l, nil
-}
-
-// again is all that has not been acknowledged.
-func (m *member) again() (out []Envelope) {
-	for _, l := range m.links {
-		if l != nil {
-			out = append(out, l.sent...)
-		}
-	}
-	return out
 }
 
 // say sends messages to a seat, as far as there is room.

@@ -136,11 +136,10 @@ const (
 	checks // the pseudonyms of the ids that all know
 )
 
-// perMessage bounds the entries of a message of each kind, and entrySize is the length of an entry in bytes.
-var (
-	perMessage = map[kind]int{points: 1024, names: 2048, ranks: 8192, done: 0, checks: Checks}
-	entrySize  = map[kind]int{points: pointSize, names: nameSize, ranks: 4, done: 0, checks: nameSize}
-)
+// forms says how long an entry of a message of each kind is, in bytes, and how many a message has at most.
+var forms = map[kind]struct{ size, most int }{
+	points: {pointSize, 1024}, names: {nameSize, 2048}, ranks: {4, 8192}, done: {1, 0}, checks: {nameSize, Checks},
+}
 
 type body struct {
 	kind    kind
@@ -159,21 +158,15 @@ func (m body) encode() []byte {
 
 // split makes messages of entries, however many.
 func (m body) split() (list [][]byte) {
-	size := entrySize[m.kind]
-	first := m.b
-	for part := range slices.Chunk(m.entries, perMessage[m.kind]*size) {
+	form, first := forms[m.kind], m.b
+	for part := range slices.Chunk(m.entries, form.most*form.size) {
 		list = append(list, body{m.kind, m.a, first, part}.encode())
-		first += uint32(len(part) / size)
+		first += uint32(len(part) / form.size)
 	}
 	return list
 }
 
-func (m body) n() uint32 {
-	if m.kind == done {
-		return 0
-	}
-	return uint32(len(m.entries) / entrySize[m.kind])
-}
+func (m body) n() uint32 { return uint32(len(m.entries) / forms[m.kind].size) }
 
 var errForm = errors.New("a message that is none")
 
@@ -182,11 +175,8 @@ func parse(b []byte) (body, error) {
 		return body{}, errForm
 	}
 	m := body{kind: kind(b[0]), a: binary.BigEndian.Uint32(b[1:]), b: binary.BigEndian.Uint32(b[5:]), entries: b[headSize:]}
-	most, known := perMessage[m.kind]
-	switch n := len(m.entries); {
-	case !known, m.kind == done && n > 0:
-		return body{}, errForm
-	case m.kind != done && (n == 0 || n%entrySize[m.kind] != 0 || n > most*entrySize[m.kind]):
+	form, known := forms[m.kind]
+	if n := len(m.entries); !known || n%form.size != 0 || n > form.most*form.size || (n == 0) != (m.kind == done) {
 		return body{}, errForm
 	}
 	return m, nil
@@ -232,12 +222,9 @@ func NewCollector(cfg Config) (*Collector, error) {
 
 // Join takes who takes part, as [Party.Join] does.
 func (c *Collector) Join(all []Hello, identities []ed25519.PublicKey, _ protocol.Runner) ([]Envelope, error) {
-	begins, err := c.join(all, identities)
-	if err != nil {
-		return nil, err
-	}
+	begins, out, err := c.join(all, identities)
 	if !begins {
-		return c.again(), nil
+		return out, err
 	}
 	c.names, c.known, c.kept, c.union = make([][]byte, len(all)), make([]string, len(all)), make([]bool, len(all)), nil
 	return nil, nil

@@ -109,12 +109,9 @@ func NewParty(cfg Config, ids []string, count int) (*Party, error) {
 // Join takes who takes part, with the identities of the seats. The same again, after a
 // connection has broken, has what may be lost sent again; others begin a new attempt.
 func (p *Party) Join(all []Hello, identities []ed25519.PublicKey, run protocol.Runner) ([]Envelope, error) {
-	begins, err := p.join(all, identities)
-	if err != nil {
-		return nil, err
-	}
+	begins, out, err := p.join(all, identities)
 	if !begins {
-		return p.again(), nil
+		return out, err
 	}
 	if err = p.draw(); err != nil {
 		return nil, err
