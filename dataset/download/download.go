@@ -165,7 +165,7 @@ func (p Params) alreadyThere(ctx context.Context, set published.Set, r *Result) 
 	if !p.Cache.Has(set) {
 		return false, nil
 	}
-	digest, checks, err := p.Cache.Check(ctx, set)
+	digest, checks, err := p.Cache.Check(ctx, set, r.Path)
 	wrong := func(c published.Check) bool { return !c.OK }
 	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks, wrong) {
 		return false, ctx.Err() // whatever is wrong with it, a download mends it

@@ -158,27 +158,31 @@ func (c Cache) Keep(p Set, file string, r Receipt) error {
 	return atomicfile.Rename(file, c.Archive(p))
 }
 
-// Check compares the archive of a set with all digests known for it, from [Set] and from its receipt.
+// Check compares an archive with all digests known for a set: the built-in ones, and of the archive in the cache the one in its receipt.
 // Without a known digest there are no checks.
-func (c Cache) Check(ctx context.Context, p Set) (FileDigest, []Check, error) {
-	got, err := DigestFile(ctx, c.Archive(p))
+func (c Cache) Check(ctx context.Context, p Set, archive string) (FileDigest, []Check, error) {
+	got, err := DigestFile(ctx, archive)
 	if err != nil {
 		return got, nil, err
 	}
-	checks, err := c.Compare(p, got)
-	return got, checks, err
-}
-
-func (c Cache) Compare(p Set, got FileDigest) ([]Check, error) {
-	checks := CompareDigests(p, got)
+	var checks []Check
+	if p.MD5 != "" {
+		checks = []Check{
+			Compare("md5", got.MD5, p.MD5, "built in, published by GroupLens"),
+			Compare("sha-256", got.SHA256, p.SHA256, "built in"),
+		}
+	}
+	if p.Name == "" || archive != c.Archive(p) {
+		return got, checks, nil
+	}
 	r, err := c.Receipt(p)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return checks, nil
+		return got, checks, nil
 	case err != nil:
-		return nil, err
+		return got, nil, err
 	}
-	return append(checks, Compare("sha-256", got.SHA256, r.SHA256, "recorded when it was downloaded")), nil
+	return got, append(checks, Compare("sha-256", got.SHA256, r.SHA256, "recorded when it was downloaded")), nil
 }
 
 // Cached returns the path of the archive of a set in the given cache, or the user's.
@@ -212,15 +216,4 @@ type Check struct {
 
 func Compare(what, got, want, against string) Check {
 	return Check{What: what, Got: got, Want: want, Against: against, OK: got == want}
-}
-
-// CompareDigests compares an archive with the built-in digests of a set.
-func CompareDigests(p Set, got FileDigest) []Check {
-	if p.MD5 == "" {
-		return nil
-	}
-	return []Check{
-		Compare("md5", got.MD5, p.MD5, "built in, published by GroupLens"),
-		Compare("sha-256", got.SHA256, p.SHA256, "built in"),
-	}
 }

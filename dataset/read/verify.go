@@ -92,14 +92,7 @@ func checkArchive(ctx context.Context, archive string, p published.Set, c publis
 	if c == "" {
 		c, _ = published.UserCache() // without one, the archive is not in it
 	}
-	got, err := published.DigestFile(ctx, archive)
-	if err != nil {
-		return nil, err
-	}
-	checks := published.CompareDigests(p, got)
-	if p.Name != "" && archive == c.Archive(p) {
-		checks, err = c.Compare(p, got)
-	}
+	got, checks, err := c.Check(ctx, p, archive)
 	if err != nil || len(checks) > 0 {
 		return checks, err
 	}
