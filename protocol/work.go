@@ -2,9 +2,9 @@ package protocol
 
 import (
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Work is a heavy computation that a role asks for. Do computes from the values it was given and writes no field of the role; the
@@ -66,30 +66,7 @@ type Workers int
 
 // Each runs f(0) to f(n-1) and returns when all have returned. The order is not fixed; f must write to places of its own only.
 func (w Workers) Each(n int, f func(i int)) {
-	if int(w) < 2 || n < 2 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	// Chunks keep the counter off the profile; eight a worker even out the load.
-	chunk := max(1, n/(int(w)*8))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(int(w), n) {
-		wg.Go(func() {
-			for {
-				end := int(next.Add(int64(chunk)))
-				for i := end - chunk; i < min(end, n); i++ {
-					f(i)
-				}
-				if end >= n {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
+	lists.Each(int(w), n, f)
 }
 
 // Culprit is a client that has been proved to have broken the protocol, and by what.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 type view struct {
@@ -241,32 +242,24 @@ func (f *packFile) check(ctx context.Context, progress func(done, total int64)) 
 	}
 	const block = 4096 // users
 	var mu sync.Mutex
-	next, done := 0, 0
+	done := 0
 	var bad error
-	var group sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() {
-			for {
-				mu.Lock()
-				from := next
-				next += block
-				stop := from >= f.Users || bad != nil || ctx.Err() != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
-				n, err := f.checkRecords(from, min(from+block, f.Users))
-				mu.Lock()
-				done += n
-				bad = errors.Join(bad, err)
-				if progress != nil {
-					progress(int64(done), int64(f.Ratings))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
+	lists.Each(runtime.GOMAXPROCS(0), (f.Users+block-1)/block, func(i int) {
+		mu.Lock()
+		stop := bad != nil || ctx.Err() != nil
+		mu.Unlock()
+		if stop {
+			return
+		}
+		n, err := f.checkRecords(i*block, min((i+1)*block, f.Users))
+		mu.Lock()
+		defer mu.Unlock()
+		done += n
+		bad = errors.Join(bad, err)
+		if progress != nil {
+			progress(int64(done), int64(f.Ratings))
+		}
+	})
 	if err := errors.Join(ctx.Err(), bad); err != nil {
 		return err
 	}

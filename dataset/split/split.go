@@ -18,11 +18,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -340,21 +339,7 @@ const perBlock = 1 << 16
 // inBlocks calls f for every block of n ratings, which begins at from and ends before to, on all cores. f must write to places
 // of its own only.
 func inBlocks(n int, f func(block, from, to int)) {
-	count := blocksOf(n)
-	if count < 2 {
-		f(0, 0, n)
-		return
-	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), count) {
-		group.Go(func() {
-			for block := int(next.Add(1)) - 1; block < count; block = int(next.Add(1)) - 1 {
-				f(block, block*perBlock, min((block+1)*perBlock, n))
-			}
-		})
-	}
-	group.Wait()
+	lists.Each(runtime.GOMAXPROCS(0), blocksOf(n), func(block int) { f(block, block*perBlock, min((block+1)*perBlock, n)) })
 }
 
 func blocksOf(n int) int { return (n + perBlock - 1) / perBlock }

@@ -31,15 +31,13 @@ import (
 // an own part, and q_i mixes the vectors of its genres with a vector of its own.
 // x is cut into the levels of the scale.
 type shape struct {
-	Name        string
-	Description string
+	Entry `yaml:",inline"` // its scale is the levels'; of plays, the published file's
 
-	Users, Items, Ratings int
-	Levels                []float64 // ratings of the scale, ascending
-	Cuts                  []float64 // latent boundary between each level and the next
-	Plays                 playCurve // in place of both, where a rating counts plays
-	Moves                 bool      // over a year users come and go, items appear, and tastes turn; ratings have times
-	Bare                  bool      // nothing is published of the items: no titles, genres or years
+	Levels []float64 // ratings of the scale, ascending
+	Cuts   []float64 // latent boundary between each level and the next
+	Plays  playCurve // in place of both, where a rating counts plays
+	Moves  bool      // over a year users come and go, items appear, and tastes turn; ratings have times
+	Bare   bool      // nothing is published of the items: no titles, genres or years
 
 	Activity   rankCurve // ratings of the user at each rank
 	Popularity rankCurve // relative weight of the item at each rank
@@ -58,8 +56,6 @@ type shape struct {
 	Turning   float64 // share of the genres' part in which a genre's vector turns over the years
 	Selective float64 // how much taste steers what a user rates: 0 not at all
 	Narrow    float64 // how far the chance that a user takes an item of mean match is below one half
-
-	min, max float64 // the public scale, which holds all levels
 }
 
 // rankCurve gives a count by rank: a stretched exponential (Laherrere, Sornette
@@ -111,25 +107,33 @@ var shapes = sync.OnceValue(func() (list []shape) {
 	if err := yaml.UnmarshalWithOptions(stated, &list, yaml.Strict(), yaml.AllowDuplicateMapKey()); err != nil {
 		panic(err) // the file is a part of the program
 	}
+	for i := range list {
+		if s := &list[i]; s.Plays.Most > 0 {
+			s.Min, s.Max = fewestPlays, mostPlays
+		} else {
+			s.Min, s.Max = s.Levels[0], s.Levels[len(s.Levels)-1]
+		}
+	}
 	return list
 })
 
-// ShapeInfo describes a synthetic set of ratings.
-type ShapeInfo struct {
-	Name                  string // its spec
-	Description           string
-	Users, Items, Ratings int
-	Min, Max              float64 // rating range in stars
+// Entry describes a set, or a format of files.
+type Entry struct {
+	Name        string  `json:"name"`
+	Description string  `json:"description"`
+	Users       int     `json:"users,omitempty"` // 0 for a format, likewise the two below
+	Items       int     `json:"items,omitempty"`
+	Ratings     int     `json:"ratings,omitempty"`
+	Min         float64 `json:"min"` // rating range in stars
+	Max         float64 `json:"max"`
 }
 
-// Shapes lists the synthetic sets of ratings.
-func Shapes() []ShapeInfo {
-	list := make([]ShapeInfo, len(shapes()))
-	for i, s := range shapes() {
-		lo, hi := s.scale()
-		list[i] = ShapeInfo{prefix + ":" + s.Name, s.Description, s.Users, s.Items, s.Ratings, lo, hi}
-	}
-	return list
+// Shapes lists the synthetic sets of ratings by their specs.
+func Shapes() []Entry {
+	return lists.Map(shapes(), func(s shape) Entry {
+		s.Name, s.Description = prefix+":"+s.Name, prefix+": "+s.Description
+		return s.Entry
+	})
 }
 
 // A moving set covers a year in which users come and go, items appear, and tastes turn. These constants shape it; no study of how
@@ -259,29 +263,20 @@ func (s shape) steps() []float32 {
 
 // inOrder generates users block by block on all cores, and hands the blocks over in their order.
 func (p *population) inOrder(ctx context.Context, progress func(done, total int64), take func(from, to int, part dataset.Ratings) error) error {
-	type block struct {
-		from, to int
-		dataset.Ratings
-	}
-	blocks := make([]block, 8*runtime.GOMAXPROCS(0))
-	for from := 0; from < p.Users; {
-		var group sync.WaitGroup
-		n := 0
-		for ; n < len(blocks) && from < p.Users; n++ {
-			b := &blocks[n]
-			b.from, b.to = from, min(from+usersPerBlock, p.Users)
-			from = b.to
-			group.Go(func() {
-				b.Ratings = p.newRatings(p.start[b.to] - p.start[b.from])
-				w := p.newWorker(b.Ratings, p.start[b.from])
-				for u := b.from; u < b.to; u++ {
-					w.rate(u)
-				}
-			})
-		}
-		group.Wait()
-		for _, b := range blocks[:n] {
-			if err := take(b.from, b.to, b.Ratings); err != nil {
+	workers := runtime.GOMAXPROCS(0)
+	blocks := make([]dataset.Ratings, 8*workers)
+	user := func(block int) int { return min(block*usersPerBlock, p.Users) }
+	for first := 0; user(first) < p.Users; first += len(blocks) {
+		lists.Each(workers, len(blocks), func(i int) {
+			from, to := user(first+i), user(first+i+1)
+			blocks[i] = p.newRatings(p.start[to] - p.start[from])
+			w := p.newWorker(blocks[i], p.start[from])
+			for u := from; u < to; u++ {
+				w.rate(u)
+			}
+		})
+		for i, part := range blocks {
+			if err := take(user(first+i), user(first+i+1), part); err != nil {
 				return err
 			}
 		}
@@ -289,7 +284,7 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 			return err
 		}
 		if progress != nil {
-			progress(int64(p.start[from]), int64(p.Ratings))
+			progress(int64(p.start[user(first+len(blocks))]), int64(p.Ratings))
 		}
 	}
 	return nil

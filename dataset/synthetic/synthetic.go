@@ -129,10 +129,10 @@ const manyRatings = 50_000_000
 func (o Options) shape(spec, name string) (shape, error) {
 	s, err := shapeOf(name)
 	if err == nil {
-		lo, hi := s.scale()
-		s.min, s.max, err = dataset.ScaleOr(o.Min, o.Max, lo, hi)
-		if err == nil && (s.min > lo || s.max < hi) {
-			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", dataset.ErrScale, s.min, s.max, lo, hi)
+		lo, hi := s.Min, s.Max
+		s.Min, s.Max, err = dataset.ScaleOr(o.Min, o.Max, lo, hi)
+		if err == nil && (s.Min > lo || s.Max < hi) {
+			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", dataset.ErrScale, s.Min, s.Max, lo, hi)
 		}
 	}
 	if err != nil {
@@ -173,14 +173,6 @@ func shapeOf(name string) (shape, error) {
 	return shape{}, fmt.Errorf("%w %q; want %s or %s", ErrUnknownShape, name, strings.Join(known[:last], ", "), known[last])
 }
 
-// scale returns the lowest and the highest rating; of plays, the scale of the published file.
-func (s shape) scale() (lo, hi float64) {
-	if s.Plays.Most > 0 {
-		return fewestPlays, mostPlays
-	}
-	return s.Levels[0], s.Levels[len(s.Levels)-1]
-}
-
 // population holds the parameters from which the ratings of a synthetic set are drawn.
 type population struct {
 	shape
@@ -203,7 +195,7 @@ func (s shape) population() *population {
 // set makes the set of the population, without ratings.
 func (p *population) set() *dataset.Set {
 	set := &dataset.Set{
-		Name: prefix + ":" + p.Name, Min: p.min, Max: p.max, Ratings: dataset.Ratings{Users: p.Users, Items: p.Items},
+		Name: prefix + ":" + p.Name, Min: p.Min, Max: p.Max, Ratings: dataset.Ratings{Users: p.Users, Items: p.Items},
 		UserIDs: idtext.Numbered(p.Users), ItemIDs: idtext.Numbered(p.Items),
 	}
 	if !p.Bare {
