@@ -158,7 +158,7 @@ func (c Cache) Keep(p Set, file string, r Receipt) error {
 	return atomicfile.Rename(file, c.Archive(p))
 }
 
-// Check compares an archive with all digests known for a set: the built-in ones, and of the archive in the cache the one in its receipt.
+// Check compares an archive with all digests known for a set: the built-in ones, and for the archive in the cache the digest in its receipt.
 // Without a known digest there are no checks.
 func (c Cache) Check(ctx context.Context, p Set, archive string) (FileDigest, []Check, error) {
 	got, err := DigestFile(ctx, archive)

@@ -157,21 +157,19 @@ func holdOutTraining(s *dataset.Set, p Params) (dataset.Ratings, error) {
 
 // holdOutParts draws the part of every user and rating.
 func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
-	seed := idhash.Mix(p.Seed + idhash.Golden)
-	hashes, items := idhash.IDs("fedsim held-out user v1", s.UserIDs), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
+	draws, items := idhash.Draws("fedsim held-out user v1", s.UserIDs, p.Seed), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
 	users = make([]byte, s.Users)
-	for u, h := range hashes {
-		hashes[u] = idhash.Mix(seed ^ h)
-		users[u] = p.part(hashes[u])
+	for u, draw := range draws {
+		users[u] = p.part(draw)
 	}
 	if p.counted() {
-		p.count(hashes, users)
+		p.count(draws, users)
 	}
 	if s.Tested != nil {
 		holdOutTested(s, p, users)
 	}
 	liked, at := likedOf(s, p)
-	target := targets(liked, p, users, func(k int) uint64 { return idhash.Mix(hashes[liked.User[k]] ^ items[liked.Item[k]]) })
+	target := targets(liked, p, users, func(k int) uint64 { return idhash.Mix(draws[liked.User[k]] ^ items[liked.Item[k]]) })
 	parts = bytes.Repeat([]byte{partLeftOut}, s.Len())
 	for i, k := range at {
 		whose, isTarget := users[s.User[k]], target[i]
@@ -193,13 +191,11 @@ func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
 
 // count gives parts to users by their draws: the least are for the test, the next for validation.
 func (p Params) count(draws []uint64, users []byte) {
-	order := make([]int, len(users))
-	for u := range order {
-		order[u], users[u] = u, partTrain
+	for u := range users {
+		users[u] = partTrain
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(draws[a], draws[b]), a-b) })
 	test, validation := p.numbers(len(users))
-	for rank, u := range order[:min(test+validation, len(order))] {
+	for rank, u := range byHash(draws)[:min(test+validation, len(users))] {
 		users[u] = partTest
 		if rank >= test {
 			users[u] = partValidation

@@ -76,13 +76,8 @@ func dealRandomly(what string, ids []string, count, parties int, seed uint64) (P
 	if parties < 1 || parties > count {
 		return nil, fmt.Errorf("partition: %w: %d for %d %ss; want at least 1 and at most %d", ErrParties, parties, count, what, count)
 	}
-	hashes := idhash.IDs("fedsim partition "+what+" v1", ids)
-	key := idhash.Mix(seed + idhash.Golden)
-	for i, h := range hashes {
-		hashes[i] = idhash.Mix(key ^ h)
-	}
 	p := make(Partition, parties)
-	for rank, i := range byHash(hashes) {
+	for rank, i := range byHash(idhash.Draws("fedsim partition "+what+" v1", ids, seed)) {
 		p[rank%parties] = append(p[rank%parties], i)
 	}
 	return p.ascending(), nil

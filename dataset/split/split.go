@@ -270,22 +270,14 @@ func (p Params) part(hash uint64) byte {
 	}
 }
 
-// itemDraw is the domain of what is hashed of an item.
-const itemDraw = "fedsim split item v1"
-
-// userDraws returns a hash of each user's id and the seed.
-func userDraws(s *dataset.Set, seed uint64) []uint64 {
-	seed = idhash.Mix(seed + idhash.Golden)
-	users := idhash.IDs("fedsim split user v1", s.UserIDs)
-	for u, h := range users {
-		users[u] = idhash.Mix(seed ^ h)
-	}
-	return users
+// drawsOf returns a draw for each user and a hash of each item, whose mix is the draw of a rating.
+func drawsOf(s *dataset.Set, seed uint64) (users, items []uint64) {
+	return idhash.Draws("fedsim split user v1", s.UserIDs, seed), idhash.IDs("fedsim split item v1", s.ItemIDs)
 }
 
 // draws returns the hash of each rating.
 func draws(s *dataset.Set, seed uint64) func(k int) uint64 {
-	users, items := userDraws(s, seed), idhash.IDs(itemDraw, s.ItemIDs)
+	users, items := drawsOf(s, seed)
 	return func(k int) uint64 { return idhash.Mix(users[s.User[k]] ^ items[s.Item[k]]) }
 }
 
@@ -316,9 +308,8 @@ type cut struct {
 
 func newCut(s *dataset.Set, p Params) *cut {
 	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [Params.part] in integers
-	return &cut{
-		users: userDraws(s, p.Seed), items: idhash.IDs(itemDraw, s.ItemIDs), test: bound(p.test()), validation: bound(p.test() + p.Validation),
-	}
+	users, items := drawsOf(s, p.Seed)
+	return &cut{users: users, items: items, test: bound(p.test()), validation: bound(p.test() + p.Validation)}
 }
 
 // of returns the part of a rating.

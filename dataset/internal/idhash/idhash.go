@@ -21,6 +21,15 @@ func IDs(domain string, ids []string) []uint64 {
 	return hashes
 }
 
+// Draws returns a draw for each id by its hash and a seed.
+func Draws(domain string, ids []string, seed uint64) []uint64 {
+	draws, key := IDs(domain, ids), Mix(seed+golden)
+	for i, h := range draws {
+		draws[i] = Mix(key ^ h)
+	}
+	return draws
+}
+
 // Mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection
 // whose every output bit depends on every input bit.
 func Mix(x uint64) uint64 {
@@ -29,5 +38,5 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Golden keeps the zero seed off the fixed point of mix.
-const Golden = 0x9e3779b97f4a7c15
+// golden keeps the zero seed off the fixed point of Mix.
+const golden = 0x9e3779b97f4a7c15
