@@ -11,12 +11,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Source holds the files that a spec names, where the spec is no synthetic set.
@@ -85,21 +87,17 @@ func Open(ctx context.Context, name string, o Options) (*Source, error) {
 			return archive, zipErr
 		}
 	}
-	s := &Source{Name: BaseName(name), Close: func() error { return nil }}
+	dir, file := filepath.Split(name)
+	s := &Source{Folder: DiskFolder(dir), File: file}
 	if info.IsDir() {
 		if err = DiskFolder(name).Readable(); err != nil {
 			return nil, err
 		}
-		s.Folder = DiskFolder(name)
-		m, err := findMembers(ctx, s.Folder, name, o)
-		if err != nil {
-			return s, err
+		if s, err = find(ctx, name, []string{"."}, map[string]Folder{".": DiskFolder(name)}, o); err != nil {
+			return nil, err
 		}
-		s.File, s.Parts, s.Found = m.files[0], m.files[1:], m.found
-		return s, nil
 	}
-	dir, file := filepath.Split(name)
-	s.Folder, s.File = DiskFolder(dir), file
+	s.Name, s.Close = BaseName(name), func() error { return nil }
 	return s, nil
 }
 
@@ -208,39 +206,94 @@ const mostTried = 100
 // partName is the name of a part of a file, as Spark writes it.
 var partName = regexp.MustCompile(`^part-[0-9a-zA-Z_.-]+$`)
 
-// members are the files that hold the ratings, and how they were found. There are several where they are parts of one.
-type members struct {
-	files []string
-	found dataset.Finding
+// find finds the files that hold the ratings in one of some folders, by their paths: the folder of a path on disk, or those of an archive. It
+// takes a named file, or what [findIn] finds in the folder that has a file with a usual name, or else in one of them alone. An archive may
+// have a single file of any name.
+func find(ctx context.Context, where string, dirs []string, folders map[string]Folder, o Options) (*Source, error) {
+	_, disk := folders["."].(DiskFolder)
+	var all, usual []string // files, and folders
+	for _, dir := range dirs {
+		names := slices.DeleteFunc(folders[dir].names(), isHidden)
+		if slices.ContainsFunc(names, isRatingsFile) {
+			usual = append(usual, dir)
+		}
+		all = append(all, lists.Map(names, func(name string) string { return path.Join(dir, name) })...)
+	}
+	source := func(name string, sure dataset.Sureness, why string) (*Source, error) {
+		return &Source{Folder: folders[path.Dir(name)], File: path.Base(name), Found: dataset.Finding{What: "member", Found: name, Sure: sure, Why: why}}, nil
+	}
+	switch {
+	case o.Member != "" && disk && folders["."].Has(o.Member):
+		return &Source{Folder: folders["."], File: o.Member, Found: dataset.Finding{What: "member", Found: o.Member, Sure: dataset.Stated}}, nil
+	case o.Member != "":
+		named := namedBy(all, path.Clean(strings.ReplaceAll(o.Member, `\`, "/")))
+		switch len(named) {
+		case 0:
+			return nil, fmt.Errorf("--member: %s has no file %s; it has %s", where, o.Member, strings.Join(Some(all), ", "))
+		case 1:
+			return source(named[0], dataset.Stated, "")
+		}
+		return nil, fmt.Errorf("%s: has %s; say which, with its folder", where, strings.Join(named, " and "))
+	case len(all) == 1 && !disk:
+		return source(all[0], dataset.Certain, "the archive has no other file")
+	case len(usual) > 1:
+		return nil, fmt.Errorf("%s: has ratings in its folders %s; unpack it and name one of them, or say which file with --member NAME", where, strings.Join(usual, " and "))
+	case len(usual) == 1:
+		dirs = usual
+	}
+	var found *Source
+	for _, dir := range dirs {
+		s, err := findIn(ctx, folders[dir], path.Join(where, dir), o)
+		switch {
+		case err == nil && found != nil:
+			return nil, fmt.Errorf("%s: ratings may be in %s or %s; say in which, as --member NAME", where, found.Path(found.File), s.Path(s.File))
+		case err == nil:
+			found = s
+		case disk || len(usual) == 1 || !errors.Is(err, dataset.ErrNoRatings) || strings.Contains(err.Error(), "--member"):
+			return nil, err
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%s: %w: looked in all its folders for %s", where, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "))
+	}
+	return found, nil
 }
 
-// findMembers returns the files of a folder that hold the ratings. It takes a named file, a file with a usual name, the parts of a file,
+// namedBy returns the files of a path, or else those with this last element.
+func namedBy(files []string, want string) []string {
+	if slices.Contains(files, want) {
+		return []string{want}
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !strings.EqualFold(path.Base(name), want) })
+}
+
+// findIn returns the files of a folder that hold the ratings. It takes a file with a usual name, the parts of a file,
 // or the only file whose content is ratings. It does not guess among several.
-func findMembers(ctx context.Context, f Folder, where string, o Options) (members, error) {
+func findIn(ctx context.Context, f Folder, where string, o Options) (*Source, error) {
 	names := slices.DeleteFunc(f.names(), isHidden)
-	if want := o.Member; want != "" {
-		if !f.Has(want) {
-			return members{}, fmt.Errorf("--member: %s has no file %s; it has %s", where, want, strings.Join(Some(names), ", "))
-		}
-		return members{[]string{want}, dataset.Finding{What: "member", Found: want, Sure: dataset.Stated}}, nil
+	source := func(files []string, found string, sure dataset.Sureness, why string) (*Source, error) {
+		return &Source{Folder: f, File: files[0], Parts: files[1:], Found: dataset.Finding{What: "member", Found: found, Sure: sure, Why: why}}, nil
 	}
 	own := BaseName(where) + ".inter" // as RecBole has it
 	called := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRatingsFile(name) && UnpackedName(name) != own })
-	switch len(called) {
-	case 0:
-	case 1:
-		return members{called, dataset.Finding{What: "member", Found: called[0], Sure: dataset.Certain, Why: "by its name"}}, nil
-	default:
-		return members{}, fmt.Errorf("%s holds %s; name the file itself, or say --member %s", where, strings.Join(inKnownOrder(called), " and "), called[0])
-	}
 	parts := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !partName.MatchString(name) })
-	if len(parts) > 0 {
-		return members{parts, dataset.Finding{What: "member", Found: fmt.Sprintf("%d parts from %s", len(parts), parts[0]), Sure: dataset.Certain, Why: "by their names"}}, nil
+	switch {
+	case len(called) == 1:
+		return source(called, called[0], dataset.Certain, "by its name")
+	case len(called) > 1:
+		return nil, fmt.Errorf("%s holds %s; name the file itself, or say --member %s", where, strings.Join(inKnownOrder(called), " and "), called[0])
+	case len(parts) > 0:
+		return source(parts, fmt.Sprintf("%d parts from %s", len(parts), parts[0]), dataset.Certain, "by their names")
 	}
-	if m, err := soleRatings(ctx, f, where, names, o); err != nil || len(m.files) > 0 {
-		return m, err
+	like := slices.DeleteFunc(names[:min(len(names), mostTried)], func(name string) bool { return !hasRatings(ctx, f, name, o) })
+	switch len(like) {
+	case 0:
+		return nil, fmt.Errorf("%s: %w: looked in it for %s, %s", where, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), own)
+	case 1:
+		return source(like, like[0], dataset.Likely, "no other file begins like ratings")
 	}
-	return members{}, fmt.Errorf("%s: %w: looked in it for %s, %s", where, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), own)
+	return nil, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s",
+		where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(Some(like), ", "), like[0])
 }
 
 // inKnownOrder orders names as in the list of names of files of ratings.
@@ -248,23 +301,6 @@ func inKnownOrder(names []string) []string {
 	rank := func(name string) int { return slices.Index(ratingsFiles, strings.ToLower(UnpackedName(name))) }
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	return names
-}
-
-// soleRatings returns the only file whose beginning is one of ratings; no file where there is none.
-func soleRatings(ctx context.Context, f Folder, where string, names []string, o Options) (members, error) {
-	var list []string
-	for _, name := range names[:min(len(names), mostTried)] {
-		if hasRatings(ctx, f, name, o) {
-			list = append(list, name)
-		}
-	}
-	switch len(list) {
-	case 0:
-		return members{}, nil
-	case 1:
-		return members{list, dataset.Finding{What: "member", Found: list[0], Sure: dataset.Likely, Why: "no other file begins like ratings"}}, nil
-	}
-	return members{}, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s", where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(Some(list), ", "), list[0])
 }
 
 // describing are the names, without extension, of files that people call their lists of items.

@@ -56,17 +56,22 @@ func openZip(ctx context.Context, name string, o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; it begins like a zip archive, but cannot be read as one", name, err)
 	}
-	folder, m, err := findInZip(ctx, name, r.File, o)
+	dirs, folders, err := zipFolders(name, r.File)
+	s := &Source{}
+	if err == nil {
+		s, err = find(ctx, name, dirs, folders, o)
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	return &Source{Folder: folder, Name: BaseName(name), File: m.files[0], Parts: m.files[1:], Found: m.found, Archive: name, Close: r.Close}, nil
+	s.Name, s.Archive, s.Close = BaseName(name), name, r.Close
+	return s, nil
 }
 
-// findInZip returns the folder of an archive that holds ratings, and their files.
-func findInZip(ctx context.Context, archive string, entries []*zip.File, o Options) (zipFolder, members, error) {
-	folders := make(map[string]zipFolder)
-	var dirs, files []string
+// zipFolders returns the folders of an archive, in the order of their first files.
+func zipFolders(archive string, entries []*zip.File) (dirs []string, folders map[string]Folder, err error) {
+	folders = make(map[string]Folder)
+	var files []string
 	for _, entry := range entries {
 		name := strings.ReplaceAll(entry.Name, `\`, "/") // as some packers on Windows write
 		// Nothing is written, so a name that points outside does no harm; it belongs to no folder here.
@@ -75,41 +80,20 @@ func findInZip(ctx context.Context, archive string, entries []*zip.File, o Optio
 		}
 		name = path.Clean(name)
 		dir := path.Dir(name)
-		if _, known := folders[dir]; !known {
+		if folders[dir] == nil {
 			folders[dir] = zipFolder{archive: archive, dir: dir, files: make(map[string]*zip.File)}
 			dirs = append(dirs, dir)
 		}
-		if _, twice := folders[dir].files[path.Base(name)]; twice {
-			return zipFolder{}, members{}, fmt.Errorf("%s: holds %s twice; pack it anew", archive, name)
+		if folders[dir].Has(path.Base(name)) {
+			return nil, nil, fmt.Errorf("%s: holds %s twice; pack it anew", archive, name)
 		}
-		folders[dir].files[path.Base(name)] = entry
+		folders[dir].(zipFolder).files[path.Base(name)] = entry
 		files = append(files, name)
 	}
-	if err := foreignZip(files); err != nil {
-		return zipFolder{}, members{}, fmt.Errorf("%s: %w", archive, err)
+	if err = foreignZip(files); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", archive, err)
 	}
-	if want := o.Member; want != "" {
-		return namedInZip(archive, folders, files, want)
-	}
-	if len(files) == 1 { // a single packed file may have any name
-		return folders[dirs[0]], members{[]string{path.Base(files[0])}, dataset.Finding{What: "member", Found: files[0], Sure: dataset.Certain, Why: "the archive has no other file"}}, nil
-	}
-	var with []string
-	for _, dir := range dirs {
-		if slices.ContainsFunc(folders[dir].names(), isRatingsFile) {
-			with = append(with, dir)
-		}
-	}
-	switch len(with) {
-	case 0:
-		return tryZip(ctx, archive, dirs, folders, o)
-	case 1:
-		found := folders[with[0]]
-		m, err := findMembers(ctx, found, path.Join(archive, with[0]), o)
-		return found, m, err
-	default:
-		return zipFolder{}, members{}, fmt.Errorf("%s: has ratings in its folders %s; unpack it and name one of them, or say which file with --member NAME", archive, strings.Join(with, " and "))
-	}
+	return dirs, folders, nil
 }
 
 // foreignZip returns an error for files of other programs that are zip archives within, by the names of their members.
@@ -125,43 +109,6 @@ func foreignZip(files []string) error {
 		return errors.New("it is an archive of NumPy, which is not read; write its arrays as columns of a CSV file: numpy.savetxt")
 	}
 	return nil
-}
-
-// namedInZip finds the file that is named by its path in the archive or by its last element.
-func namedInZip(archive string, folders map[string]zipFolder, files []string, want string) (zipFolder, members, error) {
-	want = path.Clean(strings.ReplaceAll(want, `\`, "/"))
-	named := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name != want })
-	if len(named) == 0 {
-		named = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !strings.EqualFold(path.Base(name), want) })
-	}
-	switch len(named) {
-	case 0:
-		return zipFolder{}, members{}, fmt.Errorf("--member: %s has no file %s; it has %s", archive, want, strings.Join(Some(files), ", "))
-	case 1:
-		return folders[path.Dir(named[0])], members{[]string{path.Base(named[0])}, dataset.Finding{What: "member", Found: named[0], Sure: dataset.Stated}}, nil
-	}
-	return zipFolder{}, members{}, fmt.Errorf("%s: has %s; say which, with its folder", archive, strings.Join(named, " and "))
-}
-
-// tryZip looks into the files of an archive of which none is called like ratings.
-func tryZip(ctx context.Context, archive string, dirs []string, folders map[string]zipFolder, o Options) (zipFolder, members, error) {
-	var in zipFolder
-	var found members
-	for _, dir := range dirs {
-		folder := folders[dir]
-		if m, err := findMembers(ctx, folder, path.Join(archive, dir), o); err == nil {
-			if len(found.files) > 0 {
-				return in, found, fmt.Errorf("%s: ratings may be in %s or %s; say in which, as --member NAME", archive, in.Path(found.files[0]), folder.Path(m.files[0]))
-			}
-			in, found = folder, m
-		} else if !errors.Is(err, dataset.ErrNoRatings) || strings.Contains(err.Error(), "--member") {
-			return in, found, err
-		}
-	}
-	if len(found.files) > 0 {
-		return in, found, nil
-	}
-	return zipFolder{}, members{}, fmt.Errorf("%s: %w: looked in all its folders for %s", archive, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "))
 }
 
 func (z zipFolder) Path(name string) string { return filepath.Join(z.archive, z.dir, name) }
