@@ -1,7 +1,6 @@
 package read
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -42,9 +41,13 @@ func (t *table) sort() (*dataset.Set, error) {
 // sortRows sorts the ratings into the set. It merges the records of each pair into one, or returns an error that names a repeated pair.
 func (t *table) sortRows(set *dataset.Set) error {
 	r := t.ratings
-	perm, err := t.unique(r, csr.Order(r.User, r.Item, r.Items, csr.Starts(r.User, r.Users)), set.UserIDs, set.ItemIDs)
+	perm := csr.Order(r.User, r.Item, r.Items, csr.Starts(r.User, r.Users))
+	repeated, err := t.checkPairs(perm, set.UserIDs, set.ItemIDs)
 	if err != nil {
 		return err
+	}
+	if repeated {
+		perm = t.merge(r, perm)
 	}
 	if merged := t.ratings.Len() - len(perm); merged > 0 && t.skipped == nil && t.duplicates != DuplicatesCount {
 		set.Notices = append(set.Notices, dataset.Notice{Kind: dataset.NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
@@ -117,16 +120,12 @@ func mean(value []float32, which []int32) float32 {
 	return float32(sum / float64(len(values)))
 }
 
-// unique is perm, which sorts the ratings, with one record of each pair; or says which pair is there
-// twice.
-func (t *table) unique(r dataset.Ratings, perm []int32, userIDs, itemIDs []string) ([]int32, error) {
+// checkPairs reports whether pairs may be there twice. It is an error that says which if they must not. perm sorts the ratings.
+func (t *table) checkPairs(perm []int32, userIDs, itemIDs []string) (repeated bool, err error) {
 	if t.duplicates != "" && t.duplicates != DuplicatesError {
-		return t.merge(r, perm), nil
+		return true, nil
 	}
-	twice := repeated(r, perm)
-	if len(twice) == 0 {
-		return perm, nil
-	}
+	r := t.ratings
 	again := func(k, other int32, format string) *dataset.FileError {
 		where := fmt.Sprintf("line %d", t.lines.at(other))
 		if t.fileOf(k) != t.fileOf(other) {
@@ -135,23 +134,21 @@ func (t *table) unique(r dataset.Ratings, perm []int32, userIDs, itemIDs []strin
 		return &dataset.FileError{File: t.fileOf(k), Line: t.lines.at(k), Err: fmt.Errorf(format,
 			t.format.Columns[records.User], userIDs[r.User[k]], t.format.Columns[records.Item], itemIDs[r.Item[k]], where)}
 	}
-	if t.skipped == nil {
-		p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })
-		return nil, again(p[1], p[0], "%s %q has rated %s %q on %s already; keep one of the two, or choose with --duplicates last")
-	}
-	for _, p := range twice {
-		t.skipped(again(p[0], p[1], "%s %q rates %s %q again on %s, which counts"))
-	}
-	return t.merge(r, perm), nil // the times of a pair are as of its last record
-}
-
-// repeated lists the neighbours in perm, which sorts the ratings, that are of one pair: where
-// each of the two stands.
-func repeated(r dataset.Ratings, perm []int32) (twice [][2]int32) {
+	first := -1 // where the first repeated record of the file stands in perm
 	for k := 1; k < len(perm); k++ {
-		if a, b := perm[k-1], perm[k]; r.User[a] == r.User[b] && r.Item[a] == r.Item[b] {
-			twice = append(twice, [2]int32{a, b})
+		a, b := perm[k-1], perm[k]
+		if r.User[a] != r.User[b] || r.Item[a] != r.Item[b] {
+			continue
+		}
+		if t.skipped != nil {
+			repeated = true
+			t.skipped(again(a, b, "%s %q rates %s %q again on %s, which counts"))
+		} else if first < 0 || b < perm[first] {
+			first = k
 		}
 	}
-	return twice
+	if first < 0 {
+		return repeated, nil
+	}
+	return true, again(perm[first], perm[first-1], "%s %q has rated %s %q on %s already; keep one of the two, or choose with --duplicates last")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -83,42 +84,34 @@ func dealRandomly(what string, ids []string, count, parties int, seed uint64) (P
 	return p.ascending(), nil
 }
 
-// genreItems is a category of CategoryPartition: a genre and the items whose rarest genre it is. The
-// name "" stands for items without a genre.
-type genreItems struct {
-	name  string
-	items []int32
-}
-
 // dealCategories gives every category to one party.
 func dealCategories(s *dataset.Set, parties int) (Partition, error) {
-	list := categories(s)
-	if len(list) == 0 || len(list) == 1 && list[0].name == "" {
+	members := categories(s)
+	names := slices.Sorted(maps.Keys(members))
+	if len(names) == 0 || len(names) == 1 && names[0] == "" {
 		return nil, fmt.Errorf("partition: %w: %s lists no genres; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item) and the synthetic ones do",
 			errNoCategories, s.Name)
 	}
-	if parties < 1 || parties > len(list) {
-		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d",
-			ErrParties, parties, len(list), s.Name, names(list), len(list))
+	if parties < 1 || parties > len(names) {
+		list := strings.Join(lists.Map(names, func(name string) string { return cmp.Or(name, "no genre") }), ", ")
+		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d", ErrParties, parties, len(names), s.Name, list, len(names))
 	}
-	slices.SortFunc(list, func(a, b genreItems) int {
-		return cmp.Or(cmp.Compare(len(b.items), len(a.items)), cmp.Compare(a.name, b.name))
-	})
+	slices.SortStableFunc(names, func(a, b string) int { return len(members[b]) - len(members[a]) })
 	p := make(Partition, parties)
-	for _, c := range list {
+	for _, name := range names {
 		smallest := 0
 		for k := range p {
 			if len(p[k]) < len(p[smallest]) {
 				smallest = k
 			}
 		}
-		p[smallest] = append(p[smallest], c.items...)
+		p[smallest] = append(p[smallest], members[name]...)
 	}
 	return p.ascending(), nil
 }
 
-// categories returns the categories that have an item, by name.
-func categories(s *dataset.Set) []genreItems {
+// categories returns the items whose rarest genre each is; "" for those without a genre.
+func categories(s *dataset.Set) map[string][]int32 {
 	films := make(map[string]int)
 	for _, genres := range s.Genres {
 		for _, g := range genres {
@@ -135,17 +128,7 @@ func categories(s *dataset.Set) []genreItems {
 		}
 		members[of] = append(members[of], int32(i))
 	}
-	list := make([]genreItems, 0, len(members))
-	for name, items := range members {
-		list = append(list, genreItems{name, items})
-	}
-	slices.SortFunc(list, func(a, b genreItems) int { return cmp.Compare(a.name, b.name) })
-	return list
-}
-
-// names lists categories for a message.
-func names(list []genreItems) string {
-	return strings.Join(lists.Map(list, func(c genreItems) string { return cmp.Or(c.name, "no genre") }), ", ")
+	return members
 }
 
 func (p Partition) ascending() Partition {

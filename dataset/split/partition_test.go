@@ -296,8 +296,8 @@ func TestPartitionLatestSmall(t *testing.T) {
 	}
 	s := open(t, dir, read.Options{})
 	got := make(map[string]int)
-	for _, c := range categories(s) {
-		got[c.name] = len(c.items)
+	for name, items := range categories(s) {
+		got[name] = len(items)
 	}
 	want := map[string]int{
 		"": 34, "Action": 338, "Adventure": 312, "Animation": 483, "Children": 310, "Comedy": 1381, "Crime": 863,

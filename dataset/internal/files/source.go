@@ -181,7 +181,7 @@ func (d DiskFolder) Open(name string) (io.ReadCloser, int64, error) {
 // Standard is the spec of what is piped in.
 const Standard = "-"
 
-// pipe is a folder that holds the piped text alone.
+// pipe is a folder that holds the piped text alone. It hides that standard input may be a file, which would be read from its start.
 type pipe struct{ io.Reader }
 
 func (p pipe) Path(string) string { return "standard input" }
@@ -191,11 +191,8 @@ func (p pipe) Has(string) bool { return false }
 func (p pipe) names() []string { return nil }
 
 func (p pipe) Open(string) (io.ReadCloser, int64, error) {
-	return io.NopCloser(readerOnly(p)), 0, nil
+	return io.NopCloser(p), 0, nil
 }
-
-// readerOnly hides that standard input may be a file, which would be read from its start.
-type readerOnly struct{ io.Reader }
 
 // ratingsFiles are the names of the file that is looked for in a folder.
 var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet", "train_triplets.txt"}

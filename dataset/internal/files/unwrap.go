@@ -150,52 +150,42 @@ func isBzip2(head []byte) bool {
 
 // unpack puts the unpacked content in place of a packed file. Progress is counted in packed bytes from then on.
 func (in *Input) unpack(c compression) error {
-	packed := &packedBytes{Reader: in.ReadCloser, progress: in.Progress}
-	r, err := c.open(packed)
-	if err != nil {
+	var packed, unpacked int64
+	source, progress := in.ReadCloser, in.Progress
+	broken := func(err error) error {
 		return fmt.Errorf("it begins like %s, but cannot be unpacked: %w", c.name, err)
 	}
-	in.ReadCloser = joined{&unpackedBytes{Reader: r, name: c.name, packed: packed}, in.ReadCloser}
-	in.Progress, in.Size = nil, 0
+	r, err := c.open(reader(func(b []byte) (int, error) {
+		n, err := source.Read(b)
+		packed += int64(n)
+		if progress != nil {
+			progress(packed)
+		}
+		return n, err
+	}))
+	if err != nil {
+		return broken(err)
+	}
+	in.Progress = nil
+	in.filter(reader(func(b []byte) (int, error) {
+		n, err := r.Read(b)
+		unpacked += int64(n)
+		if unpacked > maxUnpacked || unpacked > freeSize && unpacked/maxRatio > packed {
+			return 0, fmt.Errorf("unpacks from %d bytes to more than %d, beyond %d or %d times; if it is to be trusted, unpack it and name the file",
+				packed, unpacked, int64(maxUnpacked), maxRatio)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = broken(err)
+		}
+		return n, err
+	}))
 	return nil
 }
 
-// packedBytes counts what is read of a packed file.
-type packedBytes struct {
-	io.Reader
-	n        int64
-	progress func(int64)
-}
+// reader is a function that reads.
+type reader func(b []byte) (int, error)
 
-func (p *packedBytes) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	p.n += int64(n)
-	if p.progress != nil {
-		p.progress(p.n)
-	}
-	return n, err
-}
-
-// unpackedBytes refuses what unpacks to more than a file of ratings would.
-type unpackedBytes struct {
-	io.Reader
-	name   string
-	n      int64
-	packed *packedBytes
-}
-
-func (u *unpackedBytes) Read(b []byte) (int, error) {
-	n, err := u.Reader.Read(b)
-	u.n += int64(n)
-	if u.n > maxUnpacked || u.n > freeSize && u.n/maxRatio > u.packed.n {
-		return 0, fmt.Errorf("unpacks from %d bytes to more than %d, beyond %d or %d times; if it is to be trusted, unpack it and name the file",
-			u.packed.n, u.n, int64(maxUnpacked), maxRatio)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("it begins like %s, but cannot be unpacked: %w", u.name, err)
-	}
-	return n, err
-}
+func (r reader) Read(b []byte) (int, error) { return r(b) }
 
 // UnpackedName is the name of a file without the ending that a compression adds.
 func UnpackedName(name string) string {
@@ -245,7 +235,12 @@ func (in *Input) decode(head []byte, o Options) ([]dataset.Finding, error) {
 	list := []dataset.Finding{found}
 	text := bytes.TrimPrefix(head, ByteOrderMark)
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 && bytes.IndexByte(text, '\r') < len(text)-1 {
-		in.filter(&returns{in.ReadCloser})
+		source := in.ReadCloser
+		in.filter(reader(func(b []byte) (int, error) {
+			n, err := source.Read(b)
+			copy(b, bytes.ReplaceAll(b[:n], []byte{'\r'}, []byte{'\n'}))
+			return n, err
+		}))
 		list = append(list, dataset.Finding{What: "line ends", Found: "carriage returns", Sure: dataset.Certain, Why: "there are no line feeds"})
 	}
 	return list, nil
@@ -321,19 +316,6 @@ func countUTF8(head []byte) (several, odd int) {
 		head = head[size:]
 	}
 	return several, odd
-}
-
-// returns reads text whose lines end in CR alone.
-type returns struct{ io.Reader }
-
-func (r *returns) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
-	for i, c := range b[:n] {
-		if c == '\r' {
-			b[i] = '\n'
-		}
-	}
-	return n, err
 }
 
 // mostDictionary limits the dictionary of an xz file, which unpacking keeps in memory. xz -9 has 64 MiB.
