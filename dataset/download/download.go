@@ -244,11 +244,8 @@ func (r *response) Read(p []byte) (int, error) {
 
 // cause returns why the request was ended from this side, or else what ended it.
 func (r *response) cause(err error) error {
-	switch {
-	case errors.Is(context.Cause(r.ctx), ErrStalled):
-		return ErrStalled
-	case r.ctx.Err() != nil:
-		return r.ctx.Err()
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
 	}
 	if network, ok := errors.AsType[*url.Error](err); ok {
 		return network.Err // who calls adds the address

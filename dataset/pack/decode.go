@@ -129,9 +129,12 @@ func (f *packFile) wide(b []byte, items []int32, values []float32) (next uint64,
 		}
 		step := x & (1<<f.digits - 1)
 		switch {
+		case f.Raw && len(b) < 4:
+			return 0, nil, errCut
 		case f.Raw:
-			if values[k], b, err = f.raw(b); err != nil {
-				return 0, nil, err
+			values[k], b = math.Float32frombits(binary.LittleEndian.Uint32(b)), b[4:]
+			if v := float64(values[k]); !(v >= f.least && v <= f.most) {
+				return 0, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", values[k], f.Min, f.Max)
 			}
 		case step >= uint64(len(f.Levels)):
 			return 0, nil, fmt.Errorf("step %d of a scale of %d", step, len(f.Levels))
@@ -142,18 +145,6 @@ func (f *packFile) wide(b []byte, items []int32, values []float32) (next uint64,
 		items[k] = int32(next - 1)
 	}
 	return next, b, nil
-}
-
-// raw reads a rating that is a float.
-func (f *packFile) raw(b []byte) (float32, []byte, error) {
-	if len(b) < 4 {
-		return 0, nil, errCut
-	}
-	v := math.Float32frombits(binary.LittleEndian.Uint32(b))
-	if !(float64(v) >= f.least && float64(v) <= f.most) {
-		return 0, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", v, f.Min, f.Max)
-	}
-	return v, b[4:], nil
 }
 
 var errCut = errors.New("its last number is cut off")

@@ -202,18 +202,7 @@ func (f itemFormat) read(ctx context.Context, file string, r io.Reader, ids *idt
 			return nil, s.Locate(file, err)
 		}
 	}
-	for {
-		record, err := s.Next()
-		if errors.Is(err, io.EOF) {
-			return c, nil
-		}
-		if err == nil {
-			err = f.add(c, record, ids, s.Line)
-		}
-		if err != nil {
-			return nil, s.Locate(file, err)
-		}
-	}
+	return c, eachRow(s, file, func(row [][]byte, line int) error { return f.add(c, row, ids, line) })
 }
 
 // settle finds the columns of a list by its header: the id is called by one of the names. It returns the names of the further columns.

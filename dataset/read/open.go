@@ -106,7 +106,7 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		if o.Test != "" || o.Columns != (Columns{}) || o.Form != (Form{}) || len(o.Unrated) > 0 || o.Times {
 			return nil, fmt.Errorf("data %q: a packed file has no columns to name, no timestamps and no test file; use the data that it was packed from", spec)
 		}
-		return pack.Open(ctx, spec, pack.Options{Min: o.Min, Max: o.Max, Packed: o.Packed, Progress: o.Progress})
+		return pack.Open(ctx, spec, o.synthetic().Options)
 	}
 	s, err := findSource(ctx, spec, o)
 	if err != nil {
@@ -128,7 +128,8 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 
 // synthetic are the options of a generated set.
 func (o Options) synthetic() synthetic.Options {
-	return synthetic.Options{Min: o.Min, Max: o.Max, Fields: o.Fields, Times: o.Times || o.MaybeTimes, Packed: o.Packed, Progress: o.Progress}
+	packed := pack.Options{Min: o.Min, Max: o.Max, Packed: o.Packed, Progress: o.Progress}
+	return synthetic.Options{Options: packed, Fields: o.Fields, Times: o.Times || o.MaybeTimes}
 }
 
 // load reads the ratings of a source, and its items where they are listed.
@@ -300,20 +301,32 @@ func readTable(ctx context.Context, in files.Input, encoding string, names []str
 		return err
 	}
 	take, err := open(header)
+	if err != nil {
+		return s.Locate(in.Path, err)
+	}
 	fields := len(header) // which is valid until the first row
-	for err == nil {
-		var row [][]byte
-		if row, err = s.Next(); err == nil && len(row) != fields {
-			err = fmt.Errorf("%d fields, want %d as in the header", len(row), fields)
+	return eachRow(s, in.Path, func(row [][]byte, line int) error {
+		if len(row) != fields {
+			return fmt.Errorf("%d fields, want %d as in the header", len(row), fields)
+		}
+		return take(row, line)
+	})
+}
+
+// eachRow calls take with each row that is left, and its line.
+func eachRow(s *records.Scanner, path string, take func(row [][]byte, line int) error) error {
+	for {
+		row, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err == nil {
 			err = take(row, s.Line)
 		}
+		if err != nil {
+			return s.Locate(path, err)
+		}
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return s.Locate(in.Path, err)
 }
 
 // openHeaded takes a table out of what it is packed in and reads its header. Some columns have the given names.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset/pack"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 
@@ -43,18 +44,14 @@ func ShapeNames() []string {
 	return lists.Map(shapes(), func(s shape) string { return s.Name })
 }
 
-// Options vary how a set is generated. The zero value is ready to use.
+// Options vary how a set is generated. The zero value is ready to use. A scale that does not hold the shape's is refused. Packed leaves the
+// ratings of sets of 50 million or more packed. Progress hears how many ratings of how many were generated.
 type Options struct {
-	// Min and Max are the ends of the rating scale in stars; nil stands for the shape's. A scale that does not hold the shape's is refused.
-	Min, Max *float64
+	pack.Options
 	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([dataset.Profile.Fields]).
 	Fields bool
 	// Times keeps when ratings were given, of a set that has times.
 	Times bool
-	// Packed leaves the ratings of sets of 50 million or more packed ([dataset.Packed]).
-	Packed bool
-	// Progress, when not nil, hears how many ratings of how many were generated. Calls do not overlap.
-	Progress func(done, total int64)
 }
 
 // Is reports whether a spec names a generated set.

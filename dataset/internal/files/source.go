@@ -203,7 +203,7 @@ const mostTried = 100
 // partName is the name of a part of a file, as Spark writes it.
 var partName = regexp.MustCompile(`^part-[0-9a-zA-Z_.-]+$`)
 
-// find finds the files that hold the ratings in one of some folders, by their paths: the folder of a path on disk, or those of an archive. It
+// find finds the files that hold the ratings in one of some folders, by their paths: the folder of a path on disk, or the folders of an archive. It
 // takes a named file, or what [findIn] finds in the folder that has a file with a usual name, or else in one of them alone. An archive may
 // have a single file of any name.
 func find(ctx context.Context, where string, dirs []string, folders map[string]Folder, o Options) (*Source, error) {
