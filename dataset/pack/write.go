@@ -279,18 +279,10 @@ func (f *footer) validate(sections int) error {
 		}
 	}
 	f.digits = digitsOf(len(f.Levels))
-	if _, err := parseDigest(f.Digest); err != nil {
-		return err
+	if len(f.Digest) != 2*sha256.Size || strings.Trim(f.Digest, "0123456789abcdef") != "" {
+		return fmt.Errorf("its digest %s is no SHA-256 in hex", idtext.Quote([]byte(f.Digest)))
 	}
 	return nil
-}
-
-// parseDigest refuses what is no SHA-256 in hex.
-func parseDigest(text string) (string, error) {
-	if len(text) != 2*sha256.Size || strings.Trim(text, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("its digest %s is no SHA-256 in hex", idtext.Quote([]byte(text)))
-	}
-	return text, nil
 }
 
 // digitsOf returns the number of bits of a step of a scale.

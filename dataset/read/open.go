@@ -108,19 +108,19 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		}
 		return pack.Open(ctx, spec, o.synthetic().Options)
 	}
-	s, err := findSource(ctx, spec, o)
-	if err != nil {
-		return nil, err
-	}
 	load := load
 	if o.Columns.Label != "" {
 		load = loadRegression
-		if o.Form.NoHeader || len(o.Unrated) > 0 || o.BadRows == BadRowsSkip {
-			return nil, errors.Join(fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; leave out --no-header, --unrated and --bad-rows", spec), s.Close())
+		switch {
+		case o.Form.NoHeader || len(o.Unrated) > 0 || o.BadRows == BadRowsSkip:
+			return nil, fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; leave out --no-header, --unrated and --bad-rows", spec)
+		case o.Test != "" || o.Times:
+			return nil, fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec)
 		}
-		if o.Test != "" || o.Times {
-			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.Close())
-		}
+	}
+	s, err := findSource(ctx, spec, o)
+	if err != nil {
+		return nil, err
 	}
 	set, err := load(ctx, s, o)
 	return set, errors.Join(err, s.Close())

@@ -99,35 +99,36 @@ func checkArchive(ctx context.Context, archive string, p published.Set, c publis
 	return []published.Check{{What: "sha-256", Got: got.SHA256, Against: "no digest is known for this archive", OK: true}}, nil
 }
 
-// count is one of the counts of a set and its published value.
-type count struct {
-	what      string
-	got, want int
+// counts compares the counts of a set with the published ones.
+func counts(p published.Set, i dataset.Info) []published.Check {
+	compare := func(what string, got, want int) published.Check {
+		return published.Compare(what, strconv.Itoa(got), strconv.Itoa(want), "published for "+p.Name)
+	}
+	return []published.Check{
+		compare("ratings", i.Ratings, p.Ratings), compare("users", i.Users, p.Users),
+		compare("items", i.Items, p.Items), compare("rated items", i.RatedItems, p.RatedItems),
+	}
 }
 
-func counts(p published.Set, i dataset.Info) []count {
-	return []count{
-		{"ratings", i.Ratings, p.Ratings}, {"users", i.Users, p.Users},
-		{"items", i.Items, p.Items}, {"rated items", i.RatedItems, p.RatedItems},
+// unlike returns how many checks failed.
+func unlike(checks []published.Check) (n int) {
+	for _, c := range checks {
+		if !c.OK {
+			n++
+		}
 	}
+	return n
 }
 
 // countChecks compares the counts of a set with the published counts. If a digest vouches for a set
 // that is updated over time, differing counts belong to another edition and are no fault.
 func countChecks(p published.Set, i dataset.Info, vouched bool) []published.Check {
-	var checks []published.Check
-	same := true
-	for _, c := range counts(p, i) {
-		check := published.Compare(c.what, strconv.Itoa(c.got), strconv.Itoa(c.want), "published for "+p.Name)
-		checks = append(checks, check)
-		same = same && check.OK
-	}
-	if same || !vouched || !p.Renewed() {
-		return checks
-	}
-	for k := range checks {
-		checks[k].Want, checks[k].OK = "", true
-		checks[k].Against = "another edition than that whose counts are known"
+	checks := counts(p, i)
+	if vouched && p.Renewed() && unlike(checks) > 0 {
+		for k := range checks {
+			checks[k].Want, checks[k].OK = "", true
+			checks[k].Against = "another edition than that whose counts are known"
+		}
 	}
 	return checks
 }
@@ -135,17 +136,8 @@ func countChecks(p published.Set, i dataset.Info, vouched bool) []published.Chec
 // mostLike returns the published set that shares the most counts with another set; among several it
 // returns the nearest in ratings.
 func mostLike(i dataset.Info) published.Set {
-	unlike := func(p published.Set) (differ int, distance float64) {
-		for _, c := range counts(p, i) {
-			if c.got != c.want {
-				differ++
-			}
-		}
-		return differ, math.Abs(math.Log(float64(i.Ratings) / float64(p.Ratings)))
-	}
+	distance := func(p published.Set) float64 { return math.Abs(math.Log(float64(i.Ratings) / float64(p.Ratings))) }
 	return slices.MinFunc(published.Sets(), func(a, b published.Set) int {
-		differA, distanceA := unlike(a)
-		differB, distanceB := unlike(b)
-		return cmp.Or(cmp.Compare(differA, differB), cmp.Compare(distanceA, distanceB))
+		return cmp.Or(cmp.Compare(unlike(counts(a, i)), unlike(counts(b, i))), cmp.Compare(distance(a), distance(b)))
 	})
 }

@@ -30,7 +30,7 @@ const (
 	freeSize     = 64 << 20 // unpacked bytes before maxRatio counts
 )
 
-// compression is a way to pack a file, known by its first bytes.
+// compression is a way to pack a file, known by its first bytes; ? is any byte.
 type compression struct {
 	name, magic string
 	open        func(io.Reader) (io.Reader, error)
@@ -38,7 +38,7 @@ type compression struct {
 
 var compressions = []compression{
 	{"gzip", "\x1f\x8b\x08", func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }},
-	{"bzip2", "BZh91AY&SY", func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }},
+	{"bzip2", "BZh?1AY&SY", func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }},
 	{"xz", "\xfd7zXZ\x00", openXZ},
 	{"zstd", "\x28\xb5\x2f\xfd", func(r io.Reader) (io.Reader, error) {
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
@@ -136,16 +136,15 @@ func sureIf(stated bool) dataset.Sureness {
 
 func compressionOf(head []byte) (compression, bool) {
 	for _, c := range compressions {
-		if bytes.HasPrefix(head, []byte(c.magic)) || c.name == "bzip2" && isBzip2(head) {
+		fits := len(head) >= len(c.magic)
+		for i := range min(len(c.magic), len(head)) {
+			fits = fits && (c.magic[i] == '?' || c.magic[i] == head[i])
+		}
+		if fits {
 			return c, true
 		}
 	}
 	return compression{}, false
-}
-
-// isBzip2 takes any size of blocks.
-func isBzip2(head []byte) bool {
-	return len(head) > 10 && string(head[:3]) == "BZh" && head[3] >= '1' && head[3] <= '9' && string(head[4:10]) == "1AY&SY"
 }
 
 // unpack puts the unpacked content in place of a packed file. Progress is counted in packed bytes from then on.
