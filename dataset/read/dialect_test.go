@@ -62,6 +62,7 @@ func TestDialects(t *testing.T) {
 		"places in another order":   {"4|x|a|u1\n3.5|x|b c|u1\n1|x|a|u2\n", Options{Columns: Columns{User: "4", Item: "3", Rating: "1"}}},
 		"separator of its own":      {"user^item^rating\nu1^a^4\nu1^b c^3.5\nu2^a^1\n", Options{Form: Form{Separator: "^"}}},
 		"line that says it":         {"sep=;\r\nuser;item;rating\r\nu1;a;4\r\nu1;b c;3.5\r\nu2;a;1\r\n", Options{}},
+		"comments above that line":  {"# from a sheet\n# of today\nsep=;\nuser;item;rating\nu1;a;4\nu1;b c;3.5\nu2;a;1\n", Options{}},
 		"comments":                  {"% from a crawl\n# of today\n\nuser,item,rating\nu1,a,4\nu1,b c,3.5\nu2,a,1\n", Options{}},
 		"carriage returns":          {"user,item,rating\ru1,a,4\ru1,b c,3.5\ru2,a,1\r", Options{}},
 		"UTF-8 with its mark":       {"\ufeffuser;item;rating\nu1;a;4\nu1;b c;3.5\nu2;a;1\n", Options{}},

@@ -70,23 +70,22 @@ func begin(text []byte, whole bool) beginning {
 			break
 		}
 		trimmed := trimField(line)
+		first := len(b.lines) == 0
 		switch {
-		case len(b.lines) == 0 && b.sep == "" && isSepLine(trimmed):
+		case first && b.sep == "" && isSepLine(trimmed):
 			b.sep = string(trimmed[len("sep="):])
-			b.skip += 1 + comments
-			b.notes, comments = append(b.notes, dataset.Finding{What: "separator", Found: nameOf(b.sep), Sure: dataset.Stated, Why: "the file has a line " + string(trimmed)}), 0
-		case len(b.lines) == 0 && isComment(trimmed):
+			b.notes = append(b.notes, dataset.Finding{What: "separator", Found: nameOf(b.sep), Sure: dataset.Stated, Why: "the file has a line " + string(trimmed)})
+		case first && isComment(trimmed):
 			matrix = matrix || bytes.HasPrefix(trimmed, []byte("%%MatrixMarket"))
 			comments++
-			b.skip++
-		case len(b.lines) == 0 && matrix && len(trimmed) > 0:
+		case first && matrix && len(trimmed) > 0:
 			matrix = false
-			b.skip++
 			b.notes = append(b.notes, dataset.Finding{What: "format", Found: "Matrix Market", Sure: dataset.Stated, Why: "the size " + string(trimmed) + " is left out"})
-		case len(trimmed) == 0 && len(b.lines) == 0:
-			b.skip++
 		case len(trimmed) > 0:
 			b.lines = append(b.lines, line)
+		}
+		if len(b.lines) == 0 {
+			b.skip++
 		}
 	}
 	if comments > 0 {
