@@ -112,19 +112,24 @@ func ScaleOr(low, high *float64, lo, hi float64) (float64, float64, error) {
 	return lo, hi, nil
 }
 
+// WiderScale returns the scale of [ScaleOr], which must hold the scale from lo to hi of what is named.
+func WiderScale(low, high *float64, lo, hi float64, named string) (float64, float64, error) {
+	setMin, setMax, err := ScaleOr(low, high, lo, hi)
+	if err == nil && (setMin > lo || setMax < hi) {
+		err = fmt.Errorf("%w: %v to %v does not hold the %s %v to %v", ErrScale, setMin, setMax, named, lo, hi)
+	}
+	return setMin, setMax, err
+}
+
 // ValidateIDs reports when a hand-made set has not one id for each user and item.
 func (s *Set) ValidateIDs() error {
-	var errs []error
-	for _, ids := range []struct {
-		name        string
-		count, want int
-	}{{"user", len(s.UserIDs), s.Users}, {"item", len(s.ItemIDs), s.Items}} {
-		if ids.count != ids.want {
-			errs = append(errs, fmt.Errorf("split: %d %s ids for %d %ss; want one for each, the draw is a hash of them",
-				ids.count, ids.name, ids.want, ids.name))
+	check := func(name string, count, want int) error {
+		if count == want {
+			return nil
 		}
+		return fmt.Errorf("split: %d %s ids for %d %ss; want one for each, the draw is a hash of them", count, name, want, name)
 	}
-	return errors.Join(errs...)
+	return errors.Join(check("user", len(s.UserIDs), s.Users), check("item", len(s.ItemIDs), s.Items))
 }
 
 // Places returns the place of each id in a list.

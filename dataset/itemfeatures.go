@@ -208,15 +208,9 @@ func (p *Profile) Features() int {
 
 // NewProfile takes features, row by row, which it keeps.
 func NewProfile(columns []string, x []float64) *Profile {
-	p := &Profile{Columns: columns, X: x}
-	p.know()
-	return p
-}
-
-func (p *Profile) know() {
-	cols, x := len(p.Columns), p.X
+	cols := len(columns)
 	rows := len(x) / cols
-	p.Moments = make([]float64, cols*cols)
+	p := &Profile{Columns: columns, X: x, Moments: make([]float64, cols*cols)}
 	for i := range rows {
 		row := p.Row(i)
 		for a, v := range row {
@@ -232,6 +226,7 @@ func (p *Profile) know() {
 			p.Moments[b*cols+a] = p.Moments[a*cols+b]
 		}
 	}
+	return p
 }
 
 // Row are the features of a user; do not write to them.

@@ -320,11 +320,8 @@ func FromBytes(ctx context.Context, data []byte, o Options) (*dataset.Set, error
 		return nil, err
 	}
 	set := &dataset.Set{Name: f.Name, Clicks: f.Clicks, Digest: f.Digest}
-	if set.Min, set.Max, err = dataset.ScaleOr(o.Min, o.Max, f.Min, f.Max); err != nil {
+	if set.Min, set.Max, err = dataset.WiderScale(o.Min, o.Max, f.Min, f.Max, "scale of the file,"); err != nil {
 		return nil, err
-	}
-	if set.Min > f.Min || set.Max < f.Max {
-		return nil, fmt.Errorf("%w: %v to %v does not hold the scale of the file, %v to %v", dataset.ErrScale, set.Min, set.Max, f.Min, f.Max)
 	}
 	file := &packFile{footer: f}
 	file.records, rest = rest[:f.Records:f.Records], rest[f.Records:]

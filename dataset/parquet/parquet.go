@@ -249,22 +249,19 @@ func appendFloat(text []byte, v float64, bits int, isID bool) ([]byte, error) {
 	return strconv.AppendFloat(text, v, 'f', -1, max(bits, 32)), nil
 }
 
-// halfFloat is the value of a float of 16 bits, by IEEE 754.
+// halfFloat returns the value of a float of 16 bits, by IEEE 754.
 func halfFloat(b uint16) float64 {
-	sign, exponent, fraction := 1., int(b>>10&0x1f), float64(b&0x3ff)
+	v := float64(math.Float32frombits(uint32(b&0x7fff)<<13)) * 0x1p112 // the bias of the exponent is 15 there, and 127 in 32 bits
+	switch {
+	case b&0x7fff > 0x7c00:
+		return math.NaN()
+	case b&0x7fff == 0x7c00:
+		v = math.Inf(1)
+	}
 	if b>>15 == 1 {
-		sign = -1
+		return -v
 	}
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 0x1f:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
+	return v
 }
 
 // seconds writes times in so many units a second as seconds.
@@ -287,6 +284,7 @@ func appendTime(text []byte, at float64) []byte {
 
 // decimals writes decimals with so many digits behind the point.
 func decimals(scale int) valueType {
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
 	return func(text []byte, v parquet.Value) ([]byte, error) {
 		n := new(big.Int)
 		switch v.Kind() {
@@ -300,18 +298,11 @@ func decimals(scale int) valueType {
 				n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 			}
 		}
-		if n.Sign() < 0 {
-			text = append(text, '-')
+		number := new(big.Rat).SetFrac(n, unit).FloatString(scale)
+		if scale > 0 {
+			number = strings.TrimSuffix(strings.TrimRight(number, "0"), ".")
 		}
-		digits := n.Abs(n).String()
-		if zeros := scale + 1 - len(digits); zeros > 0 {
-			digits = strings.Repeat("0", zeros) + digits
-		}
-		text = append(text, digits[:len(digits)-scale]...)
-		if part := strings.TrimRight(digits[len(digits)-scale:], "0"); part != "" {
-			text = append(append(text, '.'), part...)
-		}
-		return text, nil
+		return append(text, number...), nil
 	}
 }
 

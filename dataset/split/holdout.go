@@ -289,10 +289,7 @@ func seenUsers(s *dataset.Set, p Params) (*Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &HoldOut{Train: out.Train, Seen: true}
-	for u := range int32(s.Users) {
-		h.TrainUsers = append(h.TrainUsers, u)
-	}
+	h := &HoldOut{Train: out.Train, TrainUsers: usersOf(make([]byte, s.Users), 0), Seen: true}
 	h.Validation = HeldOut{Users: usersWith(out.Validation), History: out.Train, Target: out.Validation}
 	h.Test = HeldOut{Users: usersWith(out.Test), History: out.Train, Target: out.Test, Hidden: out.Validation}
 	out.Held = h

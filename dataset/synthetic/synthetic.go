@@ -126,11 +126,7 @@ const manyRatings = 50_000_000
 func (o Options) shape(spec, name string) (shape, error) {
 	s, err := shapeOf(name)
 	if err == nil {
-		lo, hi := s.Min, s.Max
-		s.Min, s.Max, err = dataset.ScaleOr(o.Min, o.Max, lo, hi)
-		if err == nil && (s.Min > lo || s.Max < hi) {
-			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", dataset.ErrScale, s.Min, s.Max, lo, hi)
-		}
+		s.Min, s.Max, err = dataset.WiderScale(o.Min, o.Max, s.Min, s.Max, "shape's")
 	}
 	if err != nil {
 		return shape{}, fmt.Errorf("data %q: %w", spec, err)

@@ -311,14 +311,14 @@ func OpenTable(ctx context.Context, in files.Input, names []string) (s *Scanner,
 // splitQuoted cuts a record that holds quotes. A quote that is where it does not belong is an error, unless the column is not wanted.
 func (s *Scanner) splitQuoted(record []byte) ([][]byte, error) {
 	last, most := -1, 0
-	if s.known {
+	if s.wanted.Count > 0 {
 		last, most = slices.Max(s.wanted.At[:]), s.wanted.Count
 	}
 	odd, err := s.cutQuoted(record, last, most)
 	if err == nil {
 		return s.fields, nil
 	}
-	if !s.known || odd > most || odd <= last && (len(s.fields) != most || s.wanted.has(odd)) {
+	if most == 0 || odd > most || odd <= last && (len(s.fields) != most || s.wanted.has(odd)) {
 		return nil, err
 	}
 	for len(s.fields) < most {

@@ -61,8 +61,7 @@ type Scanner struct {
 	Lines  int      // Lines consumed so far
 	fields [][]byte // of that record; valid until the following call
 
-	wanted  Columns // once they are known: a quote that is wrong in another column does no harm
-	known   bool    // wanted is known
+	wanted  Columns // without a count until they are known: a quote that is wrong in another column does no harm
 	scratch []byte  // fields of that record without what escaped their quotes
 	Mended  Tally   // records with such quotes
 }

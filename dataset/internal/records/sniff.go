@@ -135,7 +135,7 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if out.Cols.Want != "" && out.Cols.Want[0] != '(' {
 		out.Cols.Want += ", with " + nameOf(s.sep) + " between"
 	}
-	s.wanted, s.known = out.Cols, true
+	s.wanted = out.Cols
 	return out, nil
 }
 
