@@ -158,8 +158,8 @@ func (c Cache) Keep(p Set, file string, r Receipt) error {
 	return atomicfile.Rename(file, c.Archive(p))
 }
 
-// Check compares an archive with all digests known for a set: the built-in ones, and for the archive in the cache the digest in its receipt.
-// Without a known digest there are no checks.
+// Check compares an archive with all digests known for a set: the built-in ones, and for the archive in the cache the digest in its
+// receipt. Without a known digest there are no checks.
 func (c Cache) Check(ctx context.Context, p Set, archive string) (FileDigest, []Check, error) {
 	got, err := DigestFile(ctx, archive)
 	if err != nil {

@@ -316,7 +316,8 @@ func (r *featureReader) read(file, only string, in io.Reader) error {
 	if r.index == nil {
 		r.index = dataset.Places(r.set.ItemIDs)
 	}
-	err := readTable(context.Background(), files.Input{ReadCloser: io.NopCloser(in), Path: file}, "utf-8", featureNames[:3], func(header [][]byte) (_ func([][]byte, int) error, err error) {
+	input := files.Input{ReadCloser: io.NopCloser(in), Path: file}
+	err := readTable(context.Background(), input, "utf-8", featureNames[:3], func(header [][]byte) (_ func([][]byte, int) error, err error) {
 		rows.at, err = featureHeader(header)
 		return rows.add, err
 	})

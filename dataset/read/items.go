@@ -384,7 +384,8 @@ func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error 
 		}
 	}
 	t.found = append(t.found, dataset.Finding{
-		What: "list of items", Found: list.file, Sure: dataset.Certain, Why: fmt.Sprintf("by its name; it lists %d items, %d of them rated", unrated+both, both),
+		What: "list of items", Found: list.file, Sure: dataset.Certain,
+		Why: fmt.Sprintf("by its name; it lists %d items, %d of them rated", unrated+both, both),
 	})
 	if unrated > both && both < rated/2 {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeItems, Count: unrated, Text: fmt.Sprintf(

@@ -201,8 +201,8 @@ var digitForms = []struct{ form, example string }{
 	{"20060102", "20240531"}, {"200601021504", "202405311800"}, {"20060102150405", "20240531180000"},
 }
 
-// inForm returns the times as seconds if there are any and all of them are dates from 1970 to 2099 in the form of a number; else nil. A time of
-// 0 or NaN stays.
+// inForm returns the times as seconds if there are any and all of them are dates from 1970 to 2099 in the form of a number; else nil. A
+// time of 0 or NaN stays.
 func inForm(times []float64, form string) []float64 {
 	out, any := make([]float64, len(times)), false
 	for k, at := range times {

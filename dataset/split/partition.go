@@ -94,7 +94,8 @@ func dealCategories(s *dataset.Set, parties int) (Partition, error) {
 	}
 	if parties < 1 || parties > len(names) {
 		list := strings.Join(lists.Map(names, func(name string) string { return cmp.Or(name, "no genre") }), ", ")
-		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d", ErrParties, parties, len(names), s.Name, list, len(names))
+		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d",
+			ErrParties, parties, len(names), s.Name, list, len(names))
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return len(members[b]) - len(members[a]) })
 	p := make(Partition, parties)

@@ -80,7 +80,7 @@ func (r *random) normals(n int) []float64 {
 	return out
 }
 
-func (r *random) shuffle(list []int) {
+func shuffle[T any](r *random, list []T) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := r.below(i + 1)
 		list[i], list[j] = list[j], list[i]
@@ -257,15 +257,11 @@ func tasteScales() []float64 {
 
 // popularityWeights deals the popularity curve to items in random order.
 func (s shape) popularityWeights(r *random) []float64 {
-	ranks := make([]int, s.Items)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	r.shuffle(ranks)
 	weights := make([]float64, s.Items)
-	for i, rank := range ranks {
-		weights[i] = s.Popularity.at((float64(rank) + 0.5) / float64(s.Items))
+	for rank := range weights {
+		weights[rank] = s.Popularity.at((float64(rank) + 0.5) / float64(s.Items))
 	}
+	shuffle(r, weights)
 	return weights
 }
 

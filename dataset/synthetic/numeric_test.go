@@ -78,7 +78,7 @@ func TestShuffle(t *testing.T) {
 	seen := make(map[[4]int]float64)
 	for range n {
 		order := [4]int{0, 1, 2, 3}
-		r.shuffle(order[:])
+		shuffle(r, order[:])
 		seen[order]++
 	}
 	chi := 0.0

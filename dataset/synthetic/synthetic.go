@@ -248,7 +248,7 @@ func (s shape) activityStarts() []int {
 		counts[rank%(s.Users/2)+s.Users/4] += step
 		total += step
 	}
-	newRandom(generatorSeed, streamActivity).shuffle(counts)
+	shuffle(newRandom(generatorSeed, streamActivity), counts)
 	start := make([]int, s.Users+1)
 	for u, n := range counts {
 		start[u+1] = start[u] + n

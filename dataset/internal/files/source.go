@@ -203,9 +203,9 @@ const mostTried = 100
 // partName is the name of a part of a file, as Spark writes it.
 var partName = regexp.MustCompile(`^part-[0-9a-zA-Z_.-]+$`)
 
-// find finds the files that hold the ratings in one of some folders, by their paths: the folder of a path on disk, or the folders of an archive. It
-// takes a named file, or what [findIn] finds in the folder that has a file with a usual name, or else in one of them alone. An archive may
-// have a single file of any name.
+// find finds the files that hold the ratings in one of some folders: the folder of a path on disk, or the folders of an archive by their
+// paths in it. It takes a named file, or what [findIn] finds in the folder that has a file with a usual name, or else in one folder
+// alone. An archive may have a single file of any name.
 func find(ctx context.Context, where string, dirs []string, folders map[string]Folder, o Options) (*Source, error) {
 	_, disk := folders["."].(DiskFolder)
 	var all, usual []string // files, and folders
@@ -217,7 +217,8 @@ func find(ctx context.Context, where string, dirs []string, folders map[string]F
 		all = append(all, lists.Map(names, func(name string) string { return path.Join(dir, name) })...)
 	}
 	source := func(name string, sure dataset.Sureness, why string) (*Source, error) {
-		return &Source{Folder: folders[path.Dir(name)], File: path.Base(name), Found: dataset.Finding{What: "member", Found: name, Sure: sure, Why: why}}, nil
+		found := dataset.Finding{What: "member", Found: name, Sure: sure, Why: why}
+		return &Source{Folder: folders[path.Dir(name)], File: path.Base(name), Found: found}, nil
 	}
 	switch {
 	case o.Member != "" && disk && folders["."].Has(o.Member):
@@ -269,7 +270,8 @@ func namedBy(files []string, want string) []string {
 func findIn(ctx context.Context, f Folder, where string, o Options) (*Source, error) {
 	names := slices.DeleteFunc(f.names(), isHidden)
 	source := func(files []string, found string, sure dataset.Sureness, why string) (*Source, error) {
-		return &Source{Folder: f, File: files[0], Parts: files[1:], Found: dataset.Finding{What: "member", Found: found, Sure: sure, Why: why}}, nil
+		finding := dataset.Finding{What: "member", Found: found, Sure: sure, Why: why}
+		return &Source{Folder: f, File: files[0], Parts: files[1:], Found: finding}, nil
 	}
 	own := BaseName(where) + ".inter" // as RecBole has it
 	called := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRatingsFile(name) && UnpackedName(name) != own })

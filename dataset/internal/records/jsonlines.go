@@ -89,8 +89,8 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	return out, err
 }
 
-// named recognizes a file whose values have names, notes its form, and returns the places of the columns that are wanted. missing is the error
-// where the names are of no ratings, and sample holds the values of the first records.
+// named recognizes a file whose values have names, notes its form, and returns the places of the columns that are wanted. missing is the
+// error where the names are of no ratings, and sample holds the values of the first records.
 func (r *RatingRows) named(names []string, own Names, form dataset.Finding, missing string, sample [][][]byte) (places []int, err error) {
 	header := lists.Map(names, func(name string) []byte { return []byte(name) })
 	if r.Format, r.Cols, err = parseHeader(header, own); errors.Is(err, errNoHeader) {
@@ -292,7 +292,8 @@ func openParquet(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if err != nil {
 		return out, err
 	}
-	places, err := out.named(file.Names(), o.Columns, dataset.Finding{Found: "Parquet", Why: "by its first bytes"}, "no column is called user or item", [][][]byte{first})
+	form := dataset.Finding{Found: "Parquet", Why: "by its first bytes"}
+	places, err := out.named(file.Names(), o.Columns, form, "no column is called user or item", [][][]byte{first})
 	if err != nil {
 		return out, err
 	}
