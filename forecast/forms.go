@@ -220,13 +220,3 @@ func threeDigits(v float64) string {
 	step := math.Pow(10, math.Floor(math.Log10(v))-2)
 	return strconv.FormatFloat(math.Floor(v/step+1e-9)*step, 'g', 3, 64)
 }
-
-// print writes the sessions below the plan of the first session.
-func (s *SessionsForecast) print(p *forecastPrinter) {
-	text := fmt.Sprintf("%s at epsilon %v", units.Counted(s.Parts[0].Sessions, "session"), s.Parts[0].Epsilon)
-	for _, part := range s.Parts[1:] {
-		text += fmt.Sprintf(", then %s at epsilon %v", units.Counted(part.Sessions, "session"), part.Epsilon)
-	}
-	p.head("sessions", "%s. Together they cost a unit whose ratings are in all of them epsilon %s at delta %v. Their epsilons add up to %.3g.",
-		text, dp.RoundUp(s.Epsilon, 4), s.Delta, s.Added)
-}
