@@ -128,16 +128,14 @@ func TestRecordSkipped(t *testing.T) {
 func TestListsBesidePopularity(t *testing.T) {
 	q := &eval.ListQuality{Users: 3, At: []eval.ListMetrics{{K: 10, NDCG: 0.2}}}
 	for own, want := range map[float64]string{
-		0.204: "popularity  NDCG 0.2000 by exact counts, 0.2000 by the run's: as good\nusers       half have an RMSE below 0.7000, and 5% above 1.4000\n",
-		0.205: "popularity  NDCG 0.2000 by exact counts, 0.2000 by the run's\nusers       half have an RMSE below 0.7000, and 5% above 1.4000\n",
+		0.204: "\npopularity  NDCG 0.2000 by exact counts, 0.2000 by the run's: as good\nusers       half have an RMSE below 0.7000, and 5% above 1.4000",
+		0.205: "\npopularity  NDCG 0.2000 by exact counts, 0.2000 by the run's\nusers       half have an RMSE below 0.7000, and 5% above 1.4000",
 	} {
 		s := &Summary{Spread: &eval.Spread{Quantiles: map[string]eval.Quantiles{"rmse": {P50: 0.7, P95: 1.4}, "ndcg@10": {P50: 0.1}}}}
 		s.SetPopularity(ExactCounts, q)
 		s.SetPopularity(ReleasedCounts, q)
-		p := &printer{s: s, verbose: true}
-		p.popularity("ndcg@10", own)
-		if p.String() != want {
-			t.Errorf("at %v: %q, want %q", own, p.String(), want)
+		if got := popularity(t, s, own); got != want {
+			t.Errorf("at %v: %q, want %q", own, got, want)
 		}
 	}
 	every := &Summary{}
@@ -148,10 +146,20 @@ func TestListsBesidePopularity(t *testing.T) {
 		}
 	}
 	s := &Summary{RankingMetrics: new(RankingMetrics), Spread: &eval.Spread{Quantiles: map[string]eval.Quantiles{"ndcg@10": {P50: 0.1, P95: 0.6}}}}
-	p := &printer{s: s, verbose: true}
-	if p.popularity("ndcg@10", 0.2); p.String() != "users       half have an NDCG above 0.1000, and 5% above 0.6000\n" {
-		t.Errorf("%q", p.String())
+	if got := popularity(t, s, 0.2); got != "\nusers       half have an NDCG above 0.1000, and 5% above 0.6000" {
+		t.Errorf("%q", got)
 	}
+}
+
+// popularity prints lists of ten items with an NDCG beside popularity.
+func popularity(t *testing.T, s *Summary, own float64) string {
+	t.Helper()
+	s.Ranking = &RankingSummary{Lists: &eval.ListQuality{At: []eval.ListMetrics{{K: 10, NDCG: own}}}}
+	var b strings.Builder
+	if err := summaryForm.ExecuteTemplate(&b, "popularity", printed{Summary: s, Verbose: true}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // The gain is over the best choice that the budget or a public rule buys. A start that would not be deployed does not count where a
