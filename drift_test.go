@@ -72,7 +72,7 @@ func readAgain(t *testing.T, algorithm, data, out string) {
 			users, items = append(users, row[0]), append(items, row[1])
 		}
 	}
-	finished, err := recommend.Open(t.Context(), r.Folder, recommend.Options{})
+	finished, err := recommend.OpenTested(t.Context(), r.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

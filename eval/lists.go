@@ -283,15 +283,6 @@ func (t *Test) EachList(p model.Predictor, q ListParams, run protocol.Runner, he
 	return len(users) > 0
 }
 
-// Wishes calls hear with the relevant items of every user that [Test.Lists] measures, ascending, and
-// with the items that no list of the user may hold.
-func (t *Test) Wishes(q ListParams, hear func(user int, wanted, known []int32)) {
-	users, _ := t.wishes(q.Relevant, t.most(q))
-	for _, u := range users {
-		hear(u.user, u.wanted, t.seen(u.user))
-	}
-}
-
 // most returns the largest number of users with a list; 0 means all.
 func (t *Test) most(q ListParams) int {
 	if t.Held != nil {

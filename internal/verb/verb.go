@@ -157,14 +157,21 @@ type ExperimentFlags struct {
 	KeyFlags
 }
 
+// Flags are flags of keys, made from their declarations.
+type Flags struct{ kong.Plugins }
+
 // KeyFlags are the flags of keys, and --set.
 type KeyFlags struct {
-	kong.Plugins // a flag for each key that has one
+	Flags
 
 	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 }
 
-func NewKeyFlags(take func(*config.Key) bool) KeyFlags {
+// NewKeyFlags is [NewFlags] with --set.
+func NewKeyFlags(take func(*config.Key) bool) KeyFlags { return KeyFlags{Flags: NewFlags(take)} }
+
+// NewFlags makes a flag for each key that is taken and has one.
+func NewFlags(take func(*config.Key) bool) Flags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
 		if k.Flag && take(k) {
@@ -178,7 +185,7 @@ func NewKeyFlags(take func(*config.Key) bool) KeyFlags {
 			})
 		}
 	}
-	return KeyFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+	return Flags{kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
 }
 
 // choices are the values that a key can have, where they are a list.
@@ -294,7 +301,12 @@ func holdsRatings(name string) bool {
 
 // Settings collects what was said by flags, then by --set.
 func (f *KeyFlags) Settings() ([]config.Setting, error) {
-	var list []config.Setting
+	set, err := config.Assignments("--set", f.Set)
+	return append(f.Flags.Settings(), set...), err
+}
+
+// Settings collects what was said by flags.
+func (f *Flags) Settings() (list []config.Setting) {
 	for _, plugin := range f.Plugins {
 		v := reflect.ValueOf(plugin).Elem()
 		for i := range v.NumField() {
@@ -311,8 +323,7 @@ func (f *KeyFlags) Settings() ([]config.Setting, error) {
 			}
 		}
 	}
-	set, err := config.Assignments("--set", f.Set)
-	return append(list, set...), err
+	return list
 }
 
 // Opener is experiment.Open or experiment.OpenPacked.

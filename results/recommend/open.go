@@ -37,7 +37,6 @@ type Recommender struct {
 	Session string
 
 	train *dataset.Rows
-	test  *dataset.Rows // nil with implicit feedback
 	saved *algorithm.Saved
 
 	// Of data other than the run's, own holds the ratings by which users are fitted to the release, and rows the
@@ -55,8 +54,8 @@ type Recommender struct {
 
 // Options say for which ratings and which users a folder is opened.
 type Options struct {
-	// Data names ratings; "" stands for the data of the run. Of a deployment they are ratings of User or, with All, of any
-	// users. With Items, Data is a folder with titles.
+	// Data names ratings; "" stands for the data of the run. Of a deployment they are ratings of any users, User among them; "" stands
+	// for none. With Items, Data is a folder with titles.
 	Data string
 	// Form changes how Data are read; nil changes nothing.
 	Form func(*config.Config)
@@ -68,11 +67,10 @@ type Options struct {
 
 	// Session is the session of a deployment whose result the folder holds; nil for a run. No more is read than files.
 	Session *experiment.Experiment
-	// User is the only user that is asked for; "" stands for the only user of Data.
+	// User is the only user that is asked for; "" stands for all users that the folder can answer. A deployment's model answers
+	// for the users of Data, who are fitted to it, and for users that give their ratings. The result of an organisation answers
+	// for its own users. The result of a user's client answers for that user, or for the only user of Data.
 	User string
-	// All opens a deployment's model for all users that it can answer. Users that give their ratings are fitted too. The result
-	// of an organisation answers for the organisation's own users. Without Data no user of other clients is known.
-	All bool
 	// Items opens a deployment's model for the question which items are similar.
 	Items bool
 	// Titles is a folder with titles of items; "" stands for the titles beside the ratings.
@@ -88,75 +86,43 @@ func Open(ctx context.Context, dir string, o Options) (*Recommender, error) {
 	case o.Other:
 		return openRelease(ctx, dir, o)
 	}
-	r, err := openRun(ctx, dir, o)
-	return r.Recommender, err
+	r, _, _, err := openRun(ctx, dir, o)
+	return r, err
 }
 
-// openedRun is a run with the split of its data.
-type openedRun struct {
-	*Recommender // nil after an error
-	parts        *split.Parts
-	same         bool // the data equal the data of the run, whatever the error
-}
-
-// openRun opens a run on its own data, which it reads again.
-func openRun(ctx context.Context, dir string, opts Options) (o openedRun, err error) {
+// openRun opens a run on its own data, which it reads again and divides. same says that the data equal the data of the run, whatever
+// the error.
+func openRun(ctx context.Context, dir string, opts Options) (r *Recommender, parts *split.Parts, same bool, err error) {
 	c, m, err := results.ReadConfig(dir)
 	if err != nil {
-		return o, err
+		return nil, nil, false, err
 	}
 	data := cmp.Or(opts.Data, algorithm.Data.Of(c))
 	set, err := experiment.OpenData(ctx, c, data, opts.Progress)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded) {
-		return o, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded):
+		err = fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
+	case err == nil && set.Digest != m.DataDigest:
+		err = fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", results.ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
 	}
 	if err != nil {
-		return o, err
+		return nil, nil, false, err
 	}
-	if set.Digest != m.DataDigest {
-		return o, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", results.ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+	if parts, err = experiment.Divide(c, set); err != nil {
+		return nil, nil, true, err
 	}
-	o.same = true
-	if o.parts, err = experiment.Divide(c, set); err != nil {
-		return o, err
+	if parts.Digest != m.SplitDigest {
+		return nil, nil, true, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
+			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), parts.Digest)
 	}
-	if o.parts.Digest != m.SplitDigest {
-		return o, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
-			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), o.parts.Digest)
-	}
-	r := &Recommender{Config: c, Data: set, train: o.parts.Train.ByUser(), dir: dir}
-	if o.parts.Held != nil {
-		r.train = known(o.parts.Held).ByUser()
-	} else {
-		r.test = o.parts.Test.ByUser()
+	r = &Recommender{Config: c, Data: set, train: parts.Train.ByUser(), dir: dir}
+	if parts.Held != nil {
+		r.train = known(parts.Held).ByUser()
 	}
 	if err = r.loadRun(dir); err != nil {
-		return o, fmt.Errorf("%s: %w", dir, err)
+		return nil, nil, true, fmt.Errorf("%s: %w", dir, err)
 	}
-	o.Recommender = r
-	return o, nil
-}
-
-// EachError calls hear with the error of each prediction of a test rating, in stars, user by user;
-// with implicit feedback there are none. Predictions are clamped to the rating scale.
-func (r *Recommender) EachError(hear func(user int, d float64)) error {
-	if r.test == nil {
-		return nil
-	}
-	scores := make([]float64, r.Data.Items)
-	for u := range r.Data.Users {
-		r.test.Lend(u, func(items []int32, values []float32) {
-			if len(items) == 0 {
-				return
-			}
-			r.saved.Score(u, scores)
-			predicted := model.At(scores, items)
-			for i, x := range predicted {
-				hear(u, min(max(x, r.Data.Min), r.Data.Max)-float64(values[i]))
-			}
-		})
-	}
-	return nil
+	return r, parts, true, nil
 }
 
 // known returns the ratings that embeddings were made from: the training ratings and the histories
@@ -204,34 +170,34 @@ type deployment struct {
 }
 
 // open opens the folder for what the options name.
-func (d *deployment) open(ctx context.Context) (*Recommender, error) {
+func (d *deployment) open(ctx context.Context) (r *Recommender, err error) {
+	users := d.e.About().Clients == algorithm.Users
 	switch {
 	case d.Items:
 		return d.itemsAlone(ctx)
-	case d.All:
-		return d.allUsers(ctx)
-	case d.e.About().Clients != algorithm.Users:
-		return nil, fmt.Errorf("%w: its algorithm is %s, whose clients are %s; ask on the clients, which hold the users", ErrNotOwn, d.e.About().Name, d.e.About().Clients)
-	case d.Data == "":
+	case users && d.User != "" && d.Data == "":
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user; say --data, with the user's ratings", ErrNotOwn)
 	}
-	own, err := d.ratings(ctx)
-	if err != nil {
-		return nil, err
+	own := new(dataset.Set)
+	if d.Data != "" {
+		if own, err = experiment.OpenOwn(ctx, d.e, d.Data, func(*dataset.FileError) {}); err != nil {
+			return nil, err
+		}
 	}
 	shared, err := os.ReadFile(filepath.Join(d.dir, results.SharedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return d.ofClient(ctx, own)
+	switch {
+	case !users:
+		r, err = d.organisation(ctx, own)
+	case errors.Is(err, fs.ErrNotExist):
+		r, err = d.ofClient(ctx, own)
+	case err == nil:
+		r, err = d.fitted(ctx, own, shared)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", d.dir, err)
 	}
-	return d.fitted(ctx, own, shared)
-}
-
-// ratings opens the ratings of Data.
-func (d *deployment) ratings(ctx context.Context) (*dataset.Set, error) {
-	return experiment.OpenOwn(ctx, d.e, d.Data, func(*dataset.FileError) {})
+	r.Session = fmt.Sprintf("%x", d.e.Session())
+	return r, nil
 }
 
 // itemsAlone opens the embeddings of items.
@@ -266,24 +232,17 @@ func (d *deployment) embeddings() (items, users model.Embeddings, err error) {
 	return items, users, err
 }
 
-// fitted fits the embedding of User to the user's ratings, as the user's client would have.
+// fitted returns the model that fits each user of a set when the user is asked for, as the user's client would have.
 func (d *deployment) fitted(ctx context.Context, own *dataset.Set, shared []byte) (*Recommender, error) {
-	r, err := newRelease(d.e, d.e.Data, shared)
+	items := *d.e.Data
+	if err := d.title(ctx, &items, own, d.Titles); err != nil {
+		return nil, err
+	}
+	r, err := newRelease(d.e, &items, shared)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.dir, err)
+		return nil, err
 	}
-	var rated dataset.Ratings
-	if u := slices.Index(own.UserIDs, d.User); u >= 0 {
-		rated, _ = r.mapped(own, own.ByUser(), u)
-	}
-	if rated.Len() == 0 {
-		return nil, fmt.Errorf("%w: %s has no rating by user %q of an item of the model", ErrNotThere, d.Data, d.User)
-	}
-	one, err := r.fitted(d.User, rated)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.dir, err)
-	}
-	return one, d.title(ctx, one.Data, own, d.Titles)
+	return r.over(own)
 }
 
 // ofClient opens the result of a user's own client, whose only user is the user of the result. Recommendations leave out
@@ -308,8 +267,11 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 		set.Ratings, _ = of.mapped(own, own.ByUser(), u)
 	}
 	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser()}
-	if err = r.loadOwn(d.dir, d.e.Features); err != nil {
-		return nil, fmt.Errorf("%s: %w", d.dir, err)
+	if err = r.loadOwn(d.dir, d.e.Features); errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: there is neither a %s, so that no user can be fitted, nor the result of a user's own client, which fednode recommend asks: %w", ErrNotOwn, results.SharedFile, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return r, d.title(ctx, &set, own, d.Titles) // after the model, which needs the session's features
 }
@@ -351,45 +313,6 @@ func (d *deployment) title(ctx context.Context, set, from *dataset.Set, folder s
 		}
 	}
 	return nil
-}
-
-// allUsers opens the model for all users that it can answer. If clients are users, it fits each user of Data to the model by
-// the user's ratings there, when the user is asked for.
-func (d *deployment) allUsers(ctx context.Context) (r *Recommender, err error) {
-	own := new(dataset.Set)
-	if d.Data != "" {
-		if own, err = d.ratings(ctx); err != nil {
-			return nil, err
-		}
-	}
-	shared, err := os.ReadFile(filepath.Join(d.dir, results.SharedFile))
-	switch {
-	case d.e.About().Clients != algorithm.Users:
-		r, err = d.organisation(ctx, own)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s has no %s, so that no user can be fitted; ask the result of a user's own client by fednode recommend", ErrNotOwn, d.dir, results.SharedFile)
-	case err == nil:
-		r, err = d.fittedLater(ctx, own, shared)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.dir, err)
-	}
-	session := d.e.Session()
-	r.Session = fmt.Sprintf("%x", session[:])
-	return r, nil
-}
-
-// fittedLater returns the model that fits each user of a set when the user is asked for.
-func (d *deployment) fittedLater(ctx context.Context, own *dataset.Set, shared []byte) (*Recommender, error) {
-	items := *d.e.Data
-	if err := d.title(ctx, &items, own, d.Titles); err != nil {
-		return nil, err
-	}
-	r, err := newRelease(d.e, &items, shared)
-	if err != nil {
-		return nil, err
-	}
-	return r.over(own)
 }
 
 // organisation opens the result of an organisation, which has embeddings of its users and items, or of its server,

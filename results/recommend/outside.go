@@ -1,7 +1,6 @@
 package recommend
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -39,25 +39,19 @@ func (t *Tested) OpenOutside(ctx context.Context, path string) (*Outside, error)
 	return o, o.read(ctx)
 }
 
-// entry is an item of a user's list; the largest order comes first.
-type entry struct {
-	item  int32
-	order float64
-}
+// entry holds the numbers of a user and an item. The largest order comes first. predicted is NaN without predictions.
+type entry struct{ order, predicted float64 }
 
 func (o *Outside) read(ctx context.Context) error {
 	users, items := dataset.Places(o.of.Data.UserIDs), dataset.Places(o.of.Data.ItemIDs)
-	lists := make(map[int32][]entry)
-	seen := make(map[[2]int32]float64) // what is predicted or, without predictions, the order
-	var at columns
+	o.entries = make(map[int32]map[int32]entry)
 	err := read.Table(ctx, o.path, []string{"user", "item"}, func(header [][]byte) (func([][]byte, int) error, error) {
-		var wrong error
-		at, wrong = columnsOf(header)
-		return func(row [][]byte, _ int) error {
-			order, err := number(row[at.order])
-			v := order
-			if err == nil && at.predicted >= 0 {
-				v, err = number(row[at.predicted])
+		at, wrong := columnsOf(header)
+		o.valued = at.predicted >= 0
+		return func(row [][]byte, _ int) (err error) {
+			e := entry{predicted: math.NaN()}
+			if e.order, err = number(row[at.order]); err == nil && o.valued {
+				e.predicted, err = number(row[at.predicted])
 			}
 			if err != nil {
 				return err
@@ -73,36 +67,23 @@ func (o *Outside) read(ctx context.Context) error {
 				o.Passed++
 				return nil
 			}
-			if _, twice := seen[[2]int32{u, j}]; twice {
+			if _, twice := o.entries[u][j]; twice {
 				return fmt.Errorf("user %s and item %s are there twice", user, item)
 			}
-			seen[[2]int32{u, j}] = v
 			if at.ranks {
-				order = -order
+				e.order = -e.order
 			}
-			lists[u] = append(lists[u], entry{j, order})
+			if o.entries[u] == nil {
+				o.entries[u] = make(map[int32]entry)
+			}
+			o.entries[u][j] = e
 			return nil
 		}, wrong
 	})
-	if err != nil {
-		return err
+	if err == nil && len(o.entries) == 0 {
+		err = fmt.Errorf("%s: no row names a user and an item of the run's data; ids are as in the data, such as user %s and item %s", o.path, o.of.Data.UserIDs[0], o.of.Data.ItemIDs[0])
 	}
-	if len(seen) == 0 {
-		return fmt.Errorf("%s: no row names a user and an item of the run's data; ids are as in the data, such as user %s and item %s", o.path, o.of.Data.UserIDs[0], o.of.Data.ItemIDs[0])
-	}
-	if at.predicted >= 0 {
-		o.predicted = seen
-	}
-	o.lists = make(map[int32][]int32, len(lists))
-	for u, list := range lists {
-		slices.SortFunc(list, func(a, b entry) int {
-			return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(eval.Draw(int(u), a.item), eval.Draw(int(u), b.item)))
-		})
-		for _, e := range list {
-			o.lists[u] = append(o.lists[u], e.item)
-		}
-	}
-	return nil
+	return err
 }
 
 // number reads a finite number.
@@ -151,28 +132,38 @@ type Tested struct {
 
 // OpenTested opens the folder of a finished run, as [Open] does, with its test.
 func OpenTested(ctx context.Context, dir string) (*Tested, error) {
-	r, err := openRun(ctx, dir, Options{})
+	r, parts, _, err := openRun(ctx, dir, Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &Tested{Recommender: r.Recommender, test: eval.NewTest(r.parts, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
+	return &Tested{Recommender: r, test: eval.NewTest(parts, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
 }
 
-// lists says which lists the run measures, and asks for k items of each.
-func (t *Tested) lists(k int) (eval.ListParams, error) {
-	q, err := experiment.ListsOf(t.Config, t.Data)
-	q.Cutoffs = []int{k}
-	return q, err
+// EachError calls hear with the error of each prediction of a test rating, in stars, user by user;
+// with implicit feedback there are none. Predictions are clamped to the rating scale.
+func (t *Tested) EachError(hear func(user int, d float64)) error {
+	if t.test.Held != nil {
+		return nil
+	}
+	return t.test.EachPrediction(scorer{t.Recommender}, func(user int, _ int32, value float32, predicted float64) error {
+		hear(user, predicted-float64(value))
+		return nil
+	})
 }
 
 // EachList calls hear with every user that the run's lists were measured on: the user's relevant
 // items, ascending, and the first k items of the model's list.
 func (t *Tested) EachList(k int, hear func(user int, wanted, list []int32)) error {
-	q, err := t.lists(k)
+	return t.eachList(scorer{t.Recommender}, k, hear)
+}
+
+func (t *Tested) eachList(p model.Predictor, k int, hear func(user int, wanted, list []int32)) error {
+	q, err := experiment.ListsOf(t.Config, t.Data)
 	if err != nil {
 		return err
 	}
-	if !t.test.EachList(scorer{t.Recommender}, q, protocol.Workers(runtime.GOMAXPROCS(0)), hear) {
+	q.Cutoffs = []int{k}
+	if !t.test.EachList(p, q, protocol.Workers(runtime.GOMAXPROCS(0)), hear) {
 		return errNoneRelevant
 	}
 	return nil
@@ -187,9 +178,7 @@ type scorer struct{ r *Recommender }
 func (s scorer) Predict(user int, items []int32, out []float64) {
 	all := make([]float64, s.r.Data.Items)
 	s.r.saved.Score(user, all)
-	for i, j := range items {
-		out[i] = all[j]
-	}
+	copy(out, model.At(all, items))
 }
 
 // Order orders as the model's lists are.
@@ -205,12 +194,33 @@ func (s scorer) Score(user int, _ []int32, _ []float32, out []float64) { s.r.sav
 
 // Outside holds what a method outside fedsim predicts on a run's test.
 type Outside struct {
-	of        *Tested
-	path      string
-	predicted map[[2]int32]float64 // of a user and an item; empty for lists without values
-	lists     map[int32][]int32    // of each user, the best item first
+	of      *Tested
+	path    string
+	entries map[int32]map[int32]entry // by user and item
+	valued  bool                      // the file has predictions, and not only an order
 	// Passed counts rows that name a user or an item that the run's data do not have.
 	Passed int
+}
+
+// outsideScorer is a file as a predictor, by one of its columns. Items that the file lacks are NaN.
+type outsideScorer struct {
+	*Outside
+	of func(entry) float64
+}
+
+// Predict writes the numbers of some items.
+func (s outsideScorer) Predict(user int, items []int32, out []float64) {
+	for i, j := range items {
+		out[i] = math.NaN()
+		if e, ok := s.entries[int32(user)][j]; ok {
+			out[i] = s.of(e)
+		}
+	}
+}
+
+// Score writes the numbers of all items.
+func (s outsideScorer) Score(user int, _ []int32, _ []float32, out []float64) {
+	s.Predict(user, model.Indices(len(out)), out)
 }
 
 // EachError calls hear with the error of every prediction of a test rating, user by user, after
@@ -219,31 +229,25 @@ func (o *Outside) EachError(hear func(user int, d float64)) error {
 	if o.of.test.Held != nil {
 		return fmt.Errorf("%s: the run ranks items, and its test has no ratings; compare lists by --metric recall@20", o.path)
 	}
-	if len(o.predicted) == 0 {
+	if !o.valued {
 		return fmt.Errorf("%s has ranks and no column predicted; compare lists by --metric, such as ndcg@10", o.path)
 	}
-	set, rows := o.of.Data, o.of.test.Rows
+	set := o.of.Data
 	var all, missing int
 	var example string
-	for u := range rows.Len() {
-		rows.Lend(u, func(items []int32, values []float32) {
-			for i, j := range items {
-				all++
-				p, ok := o.predicted[[2]int32{int32(u), j}]
-				if !ok {
-					if missing++; missing == 1 {
-						example = fmt.Sprintf("user %s and item %s", set.UserIDs[u], set.ItemIDs[j])
-					}
-					continue
-				}
-				hear(u, min(max(p+set.Shift, set.Min), set.Max)-float64(values[i]))
-			}
-		})
+	raised := outsideScorer{o, func(e entry) float64 { return e.predicted + set.Shift }}
+	err := o.of.test.EachPrediction(raised, func(user int, item int32, value float32, predicted float64) error {
+		if all++; !math.IsNaN(predicted) {
+			hear(user, predicted-float64(value))
+		} else if missing++; missing == 1 {
+			example = fmt.Sprintf("user %s and item %s", set.UserIDs[user], set.ItemIDs[item])
+		}
+		return nil
+	})
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%s predicts %d of the %d test ratings, and lacks %s; predict every row whose part is test in the run's split.csv (fedsim run --save-predictions writes it)", o.path, all-missing, all, example)
 	}
-	if missing > 0 {
-		return fmt.Errorf("%s predicts %d of the %d test ratings, and lacks %s; predict every row whose part is test in the run's split.csv (fedsim run --save-predictions writes it)", o.path, all-missing, all, example)
-	}
-	return nil
+	return err
 }
 
 // EachList calls hear with every user that the run's lists were measured on, as [Tested.EachList]
@@ -253,53 +257,37 @@ func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) err
 	if o.testOnly() {
 		return fmt.Errorf("%s lists only items of each user's test; a list must come from all items that the user has not rated, as the lists of fedsim do", o.path)
 	}
-	q, err := o.of.lists(k)
-	if err != nil {
-		return err
-	}
 	var users, missing int
 	var example string
-	o.of.test.Wishes(q, func(user int, wanted, known []int32) {
+	err := o.of.eachList(outsideScorer{o, func(e entry) float64 { return e.order }}, k, func(user int, wanted, list []int32) {
 		users++
-		list := without(o.lists[int32(user)], known, k)
-		if len(list) == 0 {
-			if missing++; missing == 1 {
-				example = o.of.Data.UserIDs[user]
-			}
-			return
+		list = slices.DeleteFunc(list, func(j int32) bool { // which come last
+			_, listed := o.entries[int32(user)][j]
+			return !listed
+		})
+		if len(list) > 0 {
+			hear(user, wanted, list)
+		} else if missing++; missing == 1 {
+			example = o.of.Data.UserIDs[user]
 		}
-		hear(user, wanted, list)
 	})
-	switch {
-	case users == 0:
-		return errNoneRelevant
-	case missing > 0:
-		return fmt.Errorf("%s has lists for %d of the %d users with a relevant item in the test, and none for user %s", o.path, users-missing, users, example)
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%s has lists for %d of the %d users with a relevant item in the test, and none for user %s", o.path, users-missing, users, example)
 	}
-	return nil
+	return err
 }
 
 // testOnly reports whether every item in the lists is an item of the user's test. To rank these alone
 // is another task, and a much easier one.
 func (o *Outside) testOnly() bool {
-	for u, list := range o.lists {
+	for u, list := range o.entries {
 		var test []int32
 		o.of.test.Rows.Lend(int(u), func(items []int32, _ []float32) { test = slices.Clone(items) })
-		for _, j := range list {
+		for j := range list {
 			if _, in := slices.BinarySearch(test, j); !in {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// without returns the first k items of a list that are not among the known ones.
-func without(list, known []int32, k int) []int32 {
-	rated := make(map[int32]bool, len(known))
-	for _, j := range known {
-		rated[j] = true
-	}
-	left := slices.DeleteFunc(slices.Clone(list), func(j int32) bool { return rated[j] })
-	return left[:min(k, len(left))]
 }

@@ -88,8 +88,8 @@ func TestDeployedOfAClient(t *testing.T) {
 	}
 }
 
-// Open refuses questions without an answer: an unnamed user among several, parties that are no
-// user, and a result without items.
+// Open refuses questions without an answer: an unnamed user among several, and a result without
+// items. The result of an organisation refuses users that are not the organisation's.
 func TestOwnRefuses(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
@@ -110,7 +110,11 @@ func TestOwnRefuses(t *testing.T) {
 		t.Errorf("without items: %v", err)
 	}
 	parties := opened.Experiment(t, "algorithm=fmf-hfl parties=2 tolerance=0 split.test=0.5 data="+all)
-	if _, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: parties, Data: all, User: "me"}); !errors.Is(err, recommend.ErrNotOwn) {
-		t.Errorf("of an organisation: %v", err)
+	r, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: parties, Data: all, User: "you"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.Recommend("you", 1); !errors.Is(err, recommend.ErrNotThere) {
+		t.Errorf("of an organisation without that user: %v", err)
 	}
 }

@@ -149,11 +149,11 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 func openRelease(ctx context.Context, dir string, o Options) (*Recommender, error) {
 	var err error
 	if o.Form == nil {
-		var opened openedRun
-		if opened, err = openRun(ctx, dir, o); err == nil {
-			return opened.Recommender, nil
+		r, _, same, failed := openRun(ctx, dir, o)
+		if err = failed; err == nil {
+			return r, nil
 		}
-		if opened.same || o.Data == "" && !errors.Is(err, results.ErrOtherData) {
+		if same || o.Data == "" && !errors.Is(err, results.ErrOtherData) {
 			return nil, err
 		}
 	}
@@ -297,7 +297,7 @@ func (r *Recommender) Answer(user string, n int) ([]Recommendation, Basis, error
 	}
 	u := placeOf(r.own.UserIDs, user)
 	if u < 0 {
-		return nil, Basis{}, fmt.Errorf("%w: user %q", ErrNotThere, user)
+		return nil, Basis{}, fmt.Errorf("%w: no rating by user %q", ErrNotThere, user)
 	}
 	own, unknown := r.release.mapped(r.own, r.rows, u)
 	return r.release.answer(user, own, unknown, n)

@@ -208,8 +208,7 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(e)
-	o := recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items, All: e.About().Clients.Organisations()}
-	r, err := recommend.Open(ctx, dir, o)
+	r, err := recommend.Open(ctx, dir, recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items})
 	return r, misnamed(err)
 }
 
@@ -230,7 +229,7 @@ func (c *recommendCmd) Run(ctx context.Context, s *streams) error {
 	}
 	user := string(c.User)
 	switch {
-	case user != "" && r.Session != "": // of an organisation, whose result has all its users
+	case user != "": // of an organisation the result has all users
 	case len(r.Data.UserIDs) == 1:
 		user = r.Data.UserIDs[0]
 	default:

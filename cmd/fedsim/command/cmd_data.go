@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/verb"
 )
 
@@ -74,7 +76,7 @@ func (c *dataListCmd) Run(s verb.Streams) error {
 
 type dataInfoCmd struct {
 	Data string `arg:"" help:"As for fedsim run --data."`
-	dataFlags
+	verb.Flags
 	Features     string `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
 	ByPopularity bool   `help:"Tell of each category of features on how popular items they are, too. That reads exact counts of ratings: for measuring only, covered by no epsilon."`
 	Buckets      int    `default:"4" placeholder:"N" help:"Into how many buckets of the same size items are divided for that, 1 to 10."`
@@ -112,7 +114,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
-	o, err := c.options()
+	o, err := options(c.Flags)
 	if err != nil {
 		return err
 	}
@@ -253,65 +255,48 @@ func printPopularity(row func(name, format string, args ...any), list []eval.Fea
 	}
 }
 
-// formFlags say how a file is written.
-type formFlags struct {
-	Columns   string `placeholder:"user=NAME,..." help:"What the data call their columns, or their places: user=1,item=2,rating=3. As of fedsim run."`
-	Separator string `placeholder:"SEP" help:"What stands between fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
-	NoHeader  bool   `help:"The first row is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
-	DayFirst  bool   `help:"Dates with slashes, such as 05/06/2024, have the day before the month. Default: found by days above 12, else the month is first."`
-	Encoding  string `placeholder:"NAME" help:"Encoding of the text, such as latin1, utf-16 or gbk. Default: found by the first bytes."`
-	Member    string `placeholder:"NAME" help:"The file of a folder or archive that holds the ratings."`
+// formKeys say how a file is written, and dataKeys how data are read.
+var (
+	formKeys = []config.TextKey{algorithm.Columns, algorithm.Separator, algorithm.NoHeader, algorithm.DayFirst, algorithm.Encoding, algorithm.Member}
+	dataKeys = []*config.Key{algorithm.RatingMin.Key, algorithm.RatingMax.Key, algorithm.Duplicates.Key, algorithm.Unrated.Key, algorithm.BadRows.Key}
+)
+
+func isForm(k *config.Key) bool {
+	return slices.ContainsFunc(formKeys, func(f config.TextKey) bool { return f.Key == k })
 }
 
-func (f *formFlags) texts() read.Texts {
-	return read.Texts{Columns: f.Columns, Separator: f.Separator, Encoding: f.Encoding, Member: f.Member, NoHeader: f.NoHeader, DayFirst: f.DayFirst}
+// formFlags returns flags for the form of ratings other than a run's.
+func formFlags() verb.Flags { return verb.NewFlags(isForm) }
+
+// dataFlags returns flags for how data are read by commands that have no experiment.
+func dataFlags() verb.Flags {
+	return verb.NewFlags(func(k *config.Key) bool { return isForm(k) || slices.Contains(dataKeys, k) })
 }
 
 // form returns what changes a configuration to the flags; nil without flags, which leave the data to the form
 // of the run's. The flags are of data other than the run's.
-func (f *formFlags) form(data string) (func(*config.Config), error) {
-	if *f == (formFlags{}) {
+func form(f verb.Flags, data string) (func(*config.Config), error) {
+	said := f.Settings()
+	switch {
+	case len(said) == 0:
 		return nil, nil
-	}
-	if data == "" {
+	case data == "":
 		return nil, cli.Misusef("--columns, --separator, --no-header, --day-first, --encoding and --member say how other ratings are written; say --data too")
 	}
-	var o read.Options
-	if err := f.texts().Set(&o); err != nil {
-		return nil, cli.Misusef("%w", err)
-	}
-	return f.set, nil
-}
-
-// set changes how a configuration reads data.
-func (f *formFlags) set(c *config.Config) {
-	for key, text := range map[config.TextKey]string{algorithm.Columns: f.Columns, algorithm.Separator: f.Separator, algorithm.Encoding: f.Encoding, algorithm.Member: f.Member} {
-		key.Set(c, text)
-	}
-	for key, on := range map[config.TextKey]bool{algorithm.NoHeader: f.NoHeader, algorithm.DayFirst: f.DayFirst} {
-		key.Set(c, map[bool]string{true: "yes", false: "no"}[on])
-	}
-}
-
-// dataFlags say how data are read by commands that have no experiment.
-type dataFlags struct {
-	RatingMin  *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
-	RatingMax  *float64 `help:"Top of the rating scale, for data whose format does not say it."`
-	Duplicates string   `enum:"error,last,mean,count" default:"error" help:"What to do if a user rated an item twice: error, last, mean, or count (clicks)."`
-	formFlags
-	Unrated string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out and counted."`
-	BadRows string `enum:"error,skip" default:"error" help:"Rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them."`
+	written, err := config.Resolve(said)
+	return func(c *config.Config) {
+		for _, k := range formKeys {
+			c.Take(k.Key, written)
+		}
+	}, err
 }
 
 // options checks the flags and returns what they say.
-func (f *dataFlags) options() (read.Options, error) {
-	o := read.Options{Min: f.RatingMin, Max: f.RatingMax, Duplicates: read.Duplicates(f.Duplicates), BadRows: read.BadRows(f.BadRows)}
-	texts := f.texts()
-	texts.Unrated = f.Unrated
-	if err := texts.Set(&o); err != nil {
-		return o, cli.Misusef("%w", err)
-	}
-	return o, nil
+func options(f verb.Flags) (read.Options, error) {
+	c, err := config.Resolve(f.Settings())
+	o := experiment.DataOptions(c)
+	o.MaybeTimes = false // nothing is measured
+	return o, err
 }
 
 // misread makes a wrong call of an error that a flag would mend.

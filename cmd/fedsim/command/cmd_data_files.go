@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -60,13 +61,13 @@ func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 type dataIDsCmd struct {
 	Data string `arg:"" help:"As for fedsim run --data."`
-	dataFlags
+	verb.Flags
 	Of string `enum:"users,items" default:"users" help:"users or items."`
 }
 
 // Run prints the ids of all users, or items, with a usable rating.
 func (c *dataIDsCmd) Run(ctx context.Context, s verb.Streams) error {
-	o, err := c.options()
+	o, err := options(c.Flags)
 	if err != nil {
 		return err
 	}
@@ -96,13 +97,13 @@ func (c *dataIDsCmd) Run(ctx context.Context, s verb.Streams) error {
 
 type dataPackCmd struct {
 	Data string `arg:"" help:"As for fedsim run --data. A generated set is written as it is generated; others are read into memory."`
-	dataFlags
+	verb.Flags
 	Out    string `required:"" placeholder:"FILE" help:"Where to write it; --data reads the file. It must not be there yet."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
 func (c *dataPackCmd) Run(ctx context.Context, s verb.Streams) error {
-	o, err := c.options()
+	o, err := options(c.Flags)
 	if err != nil {
 		return err
 	}
@@ -123,23 +124,27 @@ func (c *dataPackCmd) Run(ctx context.Context, s verb.Streams) error {
 }
 
 type dataRatersCmd struct {
-	Data    string `arg:"" help:"As for fedsim run --data."`
-	Users   int    `name:"public-users" placeholder:"N" help:"How many users are public, as of fedsim run."`
-	IDs     string `name:"public-ids" placeholder:"FILE" help:"Who is public, as of fedsim run."`
-	Binary  bool   `help:"As public-binary of fedsim run: what they liked, each with the weight 1."`
-	Columns string `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
-	Out     string `required:"" placeholder:"FILE.csv" help:"Where to write the features; the setting features reads the file. It must not be there yet."`
+	Data string `arg:"" help:"As for fedsim run --data."`
+	verb.Flags
+	Binary bool   `help:"As public-binary of fedsim run: what they liked, each with the weight 1."`
+	Out    string `required:"" placeholder:"FILE.csv" help:"Where to write the features; the setting features reads the file. It must not be there yet."`
+}
+
+// raterFlags returns flags for who is public.
+func raterFlags() verb.Flags {
+	keys := []*config.Key{algorithm.PublicUsers.Key, algorithm.PublicIDs.Key, algorithm.Columns.Key}
+	return verb.NewFlags(func(k *config.Key) bool { return slices.Contains(keys, k) })
 }
 
 func (c *dataRatersCmd) Run(ctx context.Context, s verb.Streams) error {
-	if c.Users < 1 && c.IDs == "" {
-		return cli.Misusef("who is public? say --public-users or --public-ids")
-	}
-	said := []config.Setting{{Key: algorithm.PublicUsers.Name, Value: fmt.Sprint(c.Users), Origin: "--public-users"}, {Key: algorithm.PublicIDs.Name, Value: c.IDs, Origin: "--public-ids"}, {Key: algorithm.Columns.Name, Value: c.Columns, Origin: "--columns"}}
+	said := c.Settings()
 	if c.Binary {
 		said = append(said, config.Setting{Key: algorithm.PublicBinary.Name, Value: "yes", Origin: "--binary"})
 	}
 	conf, err := config.Resolve(said)
+	if err == nil && algorithm.PublicUsers.Int(conf) == 0 && algorithm.PublicIDs.Is(conf, "") {
+		err = cli.Misusef("who is public? say --public-users or --public-ids")
+	}
 	if err != nil {
 		return err
 	}

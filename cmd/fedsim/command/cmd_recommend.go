@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
@@ -40,64 +41,41 @@ type finishedRun struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME, or of the model that a deployment's server left."`
 	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
 	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data. Users of other ratings are fitted to the released items on this machine. Of a deployment: the user's ratings, or for similar a folder with titles."`
-	formFlags
+	verb.Flags
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// open opens the run, or the model of a deployment: for a user, or for items alone.
-func (f *finishedRun) open(ctx context.Context, s verb.Streams, user string) (*recommend.Recommender, error) {
+// open opens the run for any ratings, and says if they are not the run's; or it opens the model of a deployment.
+func (f *finishedRun) open(ctx context.Context, s verb.Streams, o recommend.Options) (*recommend.Recommender, error) {
 	if f.Top < 1 {
 		return nil, cli.Misusef("--top %d: want at least 1", f.Top)
 	}
-	if results.IsDeployed(f.Folder) {
-		return f.deployed(ctx, recommend.Options{User: user, Items: user == ""})
-	}
-	return openRelease(ctx, s, f.Folder, f.Data, &f.formFlags)
-}
-
-// openRelease opens a finished run for any ratings, and says if they are not the run's.
-func openRelease(ctx context.Context, s verb.Streams, dir, data string, form *formFlags) (*recommend.Recommender, error) {
-	set, err := form.form(data)
+	set, err := form(f.Flags, f.Data)
 	if err != nil {
 		return nil, err
 	}
 	p := verb.NewProgress(s.Err)
-	r, err := recommend.Open(ctx, dir, recommend.Options{Other: true, Data: data, Form: set, Progress: p.Loading("the data of " + dir)})
-	p.Clear()
-	if err != nil {
-		return nil, namedWrongly(misread(err))
+	o.Data, o.Form, o.Other, o.Progress = f.Data, set, true, p.Loading("the data of "+f.Folder)
+	if results.IsDeployed(f.Folder) {
+		if o.Session, err = f.session(set); err != nil {
+			return nil, err
+		}
 	}
-	if r.Changed != "" {
+	r, err := recommend.Open(ctx, f.Folder, o)
+	p.Clear()
+	switch {
+	case err != nil:
+		return nil, namedWrongly(misread(err))
+	case o.User != "" && r.Data.Users == 0:
+		return nil, cli.Misusef("--run %s holds the model of %s, whose users are with the organisations; ask the result of an organisation's client, STATE/result", f.Folder, algorithm.Name.Of(r.Config))
+	case r.Changed != "":
 		fmt.Fprintf(s.Err, "note: %s\n", r.Changed)
 	}
 	return r, nil
 }
 
-// forUsers opens the run, or the model of a deployment for the users that are asked for.
-func (c *recommendCmd) forUsers(ctx context.Context, s verb.Streams) (*recommend.Recommender, error) {
-	if c.User == "" && results.IsDeployed(c.Folder) && c.Top > 0 {
-		return c.deployed(ctx, recommend.Options{All: true})
-	}
-	return c.open(ctx, s, string(c.User))
-}
-
-// deployed opens the model of a deployment. An organisation's result has all its users.
-func (f *finishedRun) deployed(ctx context.Context, o recommend.Options) (*recommend.Recommender, error) {
-	e, err := f.session()
-	if err != nil {
-		return nil, err
-	}
-	o.Session, o.Data = e, f.Data
-	o.All = o.All || o.User != "" && e.About().Clients.Organisations()
-	r, err := recommend.Open(ctx, f.Folder, o)
-	if err == nil && o.All && o.User != "" && r.Data.Users == 0 {
-		return nil, cli.Misusef("--run %s holds the model of %s, whose users are with the organisations; ask the result of an organisation's client, STATE/result", f.Folder, e.About().Name)
-	}
-	return r, namedWrongly(err)
-}
-
-// session opens the experiment of a deployment's session, with the flags about the form of the data.
-func (f *finishedRun) session() (*experiment.Experiment, error) {
+// session opens the experiment of a deployment's session, with the form of the data.
+func (f *finishedRun) session(form func(*config.Config)) (*experiment.Experiment, error) {
 	text, err := os.ReadFile(filepath.Join(f.Folder, results.PublicFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("--run %s: it has no %s, as models of deployments before version 0.2 have none; fedsim export takes such a model away, and fednode recommend --state asks a client's", f.Folder, results.PublicFile)
@@ -113,12 +91,8 @@ func (f *finishedRun) session() (*experiment.Experiment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Folder, err)
 	}
-	set, err := f.form(f.Data)
-	if err != nil {
-		return nil, err
-	}
-	if set != nil {
-		set(&e.Config)
+	if form != nil {
+		form(&e.Config)
 	}
 	return e, nil
 }
@@ -148,7 +122,7 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	r, err := c.forUsers(ctx, s)
+	r, err := c.open(ctx, s, recommend.Options{User: string(c.User)})
 	if err != nil {
 		return err
 	}
@@ -261,7 +235,7 @@ type similarCmd struct {
 }
 
 func (c *similarCmd) Run(ctx context.Context, s verb.Streams) error {
-	r, err := c.open(ctx, s, "")
+	r, err := c.open(ctx, s, recommend.Options{Items: true})
 	if err != nil {
 		return err
 	}

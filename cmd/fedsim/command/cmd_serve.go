@@ -27,7 +27,7 @@ type serveCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME; of the model of a deployment's server, such as STATE/current; or of the result of an organisation's client, STATE/result. It may be a link that is replaced."`
 	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data; of a deployment none, so that callers give ratings. Users of other ratings are fitted to the released items on this machine."`
 	Items  string `placeholder:"DIR" help:"Of a deployment: folder with a list of items that has titles. Default: those beside the ratings, if any."`
-	formFlags
+	verb.Flags
 	Reload time.Duration `default:"5s" placeholder:"TIME" help:"How often it looks for a newer model behind the name, and for newer ratings with it; 0 is never. Default 5s."`
 	Listen string        `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which every account of this machine reaches; port 0 takes a free one. If the variable FEDSIM_TOKEN is set, callers send its value: Authorization: Bearer TOKEN."`
 }
@@ -45,7 +45,10 @@ func (c *serveCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Items != "" && !results.IsDeployed(c.Folder) {
 		return cli.Misusef("--items is for the model of a deployment, and %s is a run's; a run knows its titles", c.Folder)
 	}
-	r, err := recommend.OpenLive(ctx, c.Folder, func(ctx context.Context, dir string) (*recommend.Recommender, error) { return c.open(ctx, s, dir) })
+	r, err := recommend.OpenLive(ctx, c.Folder, func(ctx context.Context, dir string) (*recommend.Recommender, error) {
+		f := finishedRun{Folder: dir, Top: 1, Data: c.Data, Flags: c.Flags}
+		return f.open(ctx, s, recommend.Options{Titles: c.Items})
+	})
 	if err != nil {
 		return err
 	}
@@ -85,15 +88,6 @@ func (c *serveCmd) Run(ctx context.Context, s verb.Streams) error {
 		err = server.Close()
 	}
 	return err
-}
-
-// open opens the model in a folder for all users.
-func (c *serveCmd) open(ctx context.Context, s verb.Streams, dir string) (*recommend.Recommender, error) {
-	if !results.IsDeployed(dir) {
-		return openRelease(ctx, s, dir, c.Data, &c.formFlags)
-	}
-	f := finishedRun{Folder: dir, Data: c.Data, formFlags: c.formFlags}
-	return f.deployed(ctx, recommend.Options{All: true, Titles: c.Items})
 }
 
 // told says that a newer model answers, or why it does not.

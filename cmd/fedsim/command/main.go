@@ -62,10 +62,14 @@ func newCommands() commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
 	return commands{
-		Added: verb.Tree(),
-		Sweep: sweepCmd{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
-		Run:   runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}},
-		Plan:  planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
+		Added:     verb.Tree(),
+		Data:      dataCmd{Info: dataInfoCmd{Flags: dataFlags()}, IDs: dataIDsCmd{Flags: dataFlags()}, Pack: dataPackCmd{Flags: dataFlags()}, Raters: dataRatersCmd{Flags: raterFlags()}},
+		Recommend: recommendCmd{finishedRun: finishedRun{Flags: formFlags()}},
+		Similar:   similarCmd{finishedRun: finishedRun{Flags: formFlags()}},
+		Serve:     serveCmd{Flags: formFlags()},
+		Sweep:     sweepCmd{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
+		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}},
+		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
 }
 
