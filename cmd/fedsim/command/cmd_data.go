@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -56,22 +58,27 @@ func (c *dataListCmd) Run(s verb.Streams) error {
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, list)
 	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tUSERS\tITEMS\tRATINGS\tSCALE\tCACHED\tWHAT IT IS")
-	for _, e := range list {
-		count := func(n int) string {
-			if n == 0 {
-				return "-"
-			}
-			return fmt.Sprint(n)
-		}
-		cached := "-"
-		if e.Cached != "" {
-			cached = "yes"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v..%v\t%s\t%s\n", e.Name, count(e.Users), count(e.Items), count(e.Ratings), e.Min, e.Max, cached, e.Description)
-	}
-	return t.Flush()
+	return printTable(s.Out, "list", list)
+}
+
+//go:embed data.tmpl
+var dataText string
+
+var dataTables = template.Must(template.New("data").Funcs(template.FuncMap{
+	"percent":   func(format string, share float64) string { return fmt.Sprintf(format+"%%", 100*share) },
+	"join":      func(list []string) string { return strings.Join(list, ", ") },
+	"megabytes": megabytes,
+	"times":     timesOf,
+	"bar": func(n, all int) string {
+		share := float64(n) / float64(all)
+		return fmt.Sprintf("%9d  %4.1f%%  %s", n, 100*share, strings.Repeat("#", int(60*share+0.5)))
+	},
+}).Parse(dataText))
+
+// printTable writes a table of data.tmpl.
+func printTable(w io.Writer, name string, v any) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	return errors.Join(dataTables.ExecuteTemplate(t, name, v), t.Flush())
 }
 
 type dataInfoCmd struct {
@@ -139,7 +146,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, info)
 	}
-	return printInfo(s.Out, info)
+	return printTable(s.Out, "info", info)
 }
 
 func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {
@@ -182,77 +189,6 @@ func timesOf(span *dataset.TimeSpan) string {
 		text += fmt.Sprintf("; %d without a time", span.Without)
 	}
 	return text
-}
-
-func printInfo(w io.Writer, i described) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("name", "%s", i.Name)
-	row("users", "%d", i.Users)
-	rated := ""
-	if i.RatedItems < i.Items {
-		rated = fmt.Sprintf(" (%d of them rated)", i.RatedItems)
-	}
-	row("items", "%d%s", i.Items, rated)
-	what := "ratings"
-	if i.Clicks {
-		what = "clicks"
-	}
-	row(what, "%d (%.3g%% of all pairs)", i.Ratings, 100*i.Density)
-	row("scale", "%v to %v", i.Min, i.Max)
-	row("mean, deviation", "%.4f, %.4f", i.Mean, i.Std)
-	spread := func(name string, d dataset.Spread) {
-		row(name, "min %v, quartiles %v %v %v, max %v, mean %.1f", d.Min, d.Q1, d.Median, d.Q3, d.Max, d.Mean)
-	}
-	spread("ratings a user", i.PerUser)
-	spread("ratings an item", i.PerItem)
-	row("most rated items", "1%% of them have %.1f%% of the ratings, 10%% have %.1f%%", 100*i.Top1Percent, 100*i.Top10Percent)
-	for _, bin := range i.Histogram {
-		share := float64(bin.Count) / float64(i.Ratings)
-		label := fmt.Sprint(bin.Low)
-		if bin.High != bin.Low {
-			label += " to " + fmt.Sprint(bin.High)
-		}
-		row("rated "+label, "%9d  %4.1f%%  %s", bin.Count, 100*share, strings.Repeat("#", int(60*share+0.5)))
-	}
-	row("times", "%s", timesOf(i.Times))
-	row("item features", "titles %v, genres %v, years %v", i.HasTitles, i.HasGenres, i.HasYears)
-	if len(i.ItemColumns) > 0 {
-		row("columns of items.csv", "%s", strings.Join(i.ItemColumns, ", "))
-	}
-	for _, f := range i.Findings {
-		row(f.What, "%s", f)
-	}
-	row("digest", "%s", i.Digest)
-	if f := i.Features; f != nil {
-		for _, c := range f.Categories {
-			row("category "+c.Name, "%d values, %d of %d items with %d features; most often %s, %d times", c.Values, c.Items, i.Items, c.Features, c.Top, c.TopItems)
-		}
-		if f.Skipped > 0 {
-			row("rows skipped", "%d, about items that the set does not have", f.Skipped)
-		}
-		row("digest of features", "%s", f.Digest)
-	}
-	printPopularity(row, i.ByPopularity)
-	return t.Flush()
-}
-
-func printPopularity(row func(name, format string, args ...any), list []eval.FeatureShares) {
-	if len(list) == 0 {
-		return
-	}
-	row("by popularity", "from exact counts of ratings: for measuring only, covered by no epsilon")
-	for _, c := range list {
-		var shares, head []string
-		for k := range c.Shares {
-			shares = append(shares, fmt.Sprintf("%.1f%%", 100*c.Shares[k]))
-		}
-		for _, n := range c.Head {
-			head = append(head, fmt.Sprint(n))
-		}
-		row("entries of "+c.Category, "%s of them, from the most rated bucket to the least", strings.Join(shares, " "))
-		row("values of "+c.Category, "%s of them have 0-10%%, 10-20%%, ... of their items in the first", strings.Join(head, " "))
-	}
 }
 
 // formKeys say how a file is written, and dataKeys how data are read.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -43,18 +42,7 @@ func (c *dataGetCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, r)
 	}
-	how := fmt.Sprintf("%s of them downloaded from %s", megabytes(r.Downloaded), r.Address)
-	if r.Downloaded == 0 {
-		how = "all there already"
-	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	for _, row := range [][2]string{
-		{"name", r.Name}, {"file", r.Path}, {"size", fmt.Sprintf("%s, %s", megabytes(r.Size), how)},
-		{"md5", r.MD5}, {"sha-256", r.SHA256}, {"digest", r.Checked}, {"terms of use", r.Terms},
-	} {
-		fmt.Fprintf(t, "%s\t%s\n", row[0], row[1])
-	}
-	return t.Flush()
+	return printTable(s.Out, "got", r)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -234,25 +222,8 @@ func (c *dataVerifyCmd) Run(ctx context.Context, s verb.Streams) error {
 	if len(v.Checks) == 0 && err != nil {
 		return err
 	}
-	print := printVerification
 	if c.Format == "json" {
-		print = func(s verb.Streams, v read.Verification) error { return cli.PrintJSON(s.Out, v) }
+		return errors.Join(cli.PrintJSON(s.Out, v), err, v.Err())
 	}
-	return errors.Join(print(s, v), err, v.Err())
-}
-
-func printVerification(s verb.Streams, v read.Verification) error {
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CHECK\tRESULT\tFOUND\tEXPECTED\tKNOWN FROM")
-	for _, c := range v.Checks {
-		result, want := "ok", c.Want
-		switch {
-		case !c.OK:
-			result = "WRONG"
-		case want == "":
-			result, want = "-", "-"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.What, result, c.Got, want, c.Against)
-	}
-	return t.Flush()
+	return errors.Join(printTable(s.Out, "verified", v), err, v.Err())
 }
