@@ -2,9 +2,9 @@ package results
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -173,68 +174,49 @@ type registryFacts struct {
 	Rounds      int          `json:"rounds"`
 	Privacy     dp.Statement `json:"privacy"`
 	AllSessions *AllSessions `json:"all_sessions"`
+
+	Status   string  `json:"-"`
+	Sessions int     `json:"-"`
+	Total    float64 `json:"-"` // ε of all sessions
 }
 
-// fill stands for an answer that only the operator has.
-const fill = "TO FILL IN"
-
-// answer is an entry's answer with the topic of NIST SP 800-226 that asks for it.
-type answer struct {
-	Is   any    `json:"is"`
-	NIST string `json:"nist_sp_800_226,omitempty"`
+// Trust says whom a unit has to trust.
+func (f registryFacts) Trust() string {
+	return map[dp.Trust]string{dp.SecureSum: "federated, secure sums: the parties together may not collude beyond the cohort's bounds",
+		dp.Nobody: "local: the client trusts no other party", dp.Shuffler: "shuffled: the client trusts the shuffler"}[f.Privacy.Trust]
 }
 
-// Registry describes a folder for a public registry of deployments and for a hub of models, in files by name. The entry follows
-// the three tiers of the registry of OpenDP and NIST (arXiv 2509.13509); each clause of the statement names its topic in NIST
-// SP 800-226.
+//go:embed registry.tmpl
+var registryText string
+
+var registryForm = template.Must(template.New("registry").Funcs(template.FuncMap{"json": func(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}}).Parse(registryText))
+
+// Registry describes a folder for a public registry of deployments and for a hub of models, in files by name.
 func Registry(dir string) (map[string][]byte, error) {
-	var f registryFacts
+	f := registryFacts{Status: "simulation, not deployed", Sessions: 1}
 	if err := atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f); err != nil {
 		return nil, err
 	}
-	s := f.Privacy
-	if math.IsInf(s.Epsilon, 1) {
+	f.Total = f.Privacy.Epsilon
+	if math.IsInf(f.Total, 1) {
 		return nil, fmt.Errorf("%s has no ε, so that a registry of private deployments has no entry for it: train with --epsilon", dir)
 	}
-	status := "simulation, not deployed"
-	trust := map[dp.Trust]string{dp.SecureSum: "federated, secure sums: the parties together may not collude beyond the cohort's bounds",
-		dp.Nobody: "local: the client trusts no other party", dp.Shuffler: "shuffled: the client trusts the shuffler"}[s.Trust]
 	if IsDeployed(dir) {
-		status = "deployed"
+		f.Status = "deployed"
 	}
-	sessions, total := 1, s.Epsilon
-	if f.AllSessions != nil && f.AllSessions.Epsilon != nil {
-		sessions, total = f.AllSessions.Sessions, *f.AllSessions.Epsilon
+	if all := f.AllSessions; all != nil && all.Epsilon != nil {
+		f.Sessions, f.Total = all.Sessions, *all.Epsilon
 	}
-	entry, err := json.MarshalIndent(map[string]any{
-		"status": status,
-		"tier_1": map[string]answer{"curator": {Is: fill}, "intended_use": {Is: fill}, "publication_date": {Is: fill},
-			"data_product": {Is: "embeddings of items of a recommender, trained by " + f.Algorithm}},
-		"tier_2": map[string]answer{
-			"flavor":             {"approximate differential privacy (ε, δ)", "the differential privacy guarantee and its variants"},
-			"privacy_unit":       {s.Unit, "the unit of privacy"},
-			"privacy_parameters": {map[string]float64{"epsilon": s.Epsilon, "delta": s.Delta}, "the privacy parameter ε, and δ"},
-			"deployment_model":   {trust, "trust models and threats"},
-		},
-		"tier_3": map[string]answer{
-			"neighbours":      {s.Relation, "the unit of privacy: neighbouring data sets"},
-			"data_domain":     {cmp.Or(f.Data, fill), "the differential privacy guarantee: the data that it covers"},
-			"unprotected":     {"participation, the catalogue of items, the configuration", "mixing private with other releases"},
-			"composition":     {map[string]any{"accountant": s.Accountant, "rounds": f.Rounds, "sessions": sessions, "epsilon_of_all_sessions": total}, "composition"},
-			"sampling":        {s.Sampling, "algorithms: amplification by sampling"},
-			"mechanism":       {s.Noise, "algorithms and their noise; challenges of implementing mechanisms"},
-			"selection":       {s.Chosen, "composition: settings chosen by the same data"},
-			"post_processing": {"recommendations and exports are computed from the released embeddings", "post-processing"},
-			"security":        {strings.TrimSpace("secure sums: " + f.Secagg + " " + f.Mode), "data security and access control"},
-			"collection":      {"ratings stay with the parties that hold them", "exposure while data are collected"},
-			"rationale":       {Is: fill},
-		},
-		"statement": s.String(),
-	}, "", "  ")
-	card := fmt.Appendf(nil, "---\ntags: [recommender, differential-privacy, federated-learning]\nlibrary_name: fedsim\n---\n\n# Embeddings of items by %s\n\n%s\n\n"+
-		"- Status: %s\n- Statement: `%s`\n- All sessions: %d, ε = %.4g at δ = %v\n- Intended use, licence and limits: %s\n\n"+
-		"Check this statement with `fedsim verify FOLDER`.\n", f.Algorithm, s.Words(""), status, s, sessions, total, s.Delta, fill)
-	return map[string][]byte{"registry.json": append(entry, '\n'), "README.md": card}, err
+	f.Secagg = strings.TrimSpace(f.Secagg + " " + f.Mode)
+	var entry, indented, card bytes.Buffer
+	err := errors.Join(registryForm.ExecuteTemplate(&entry, "entry", f), registryForm.ExecuteTemplate(&card, "card", f))
+	if err == nil {
+		err = json.Indent(&indented, entry.Bytes(), "", "  ")
+	}
+	return map[string][]byte{"registry.json": indented.Bytes(), "README.md": card.Bytes()}, err
 }
 
 // AllSessions states the cost of a session together with the sessions that it builds on, to a unit whose record was in all of them.

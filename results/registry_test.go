@@ -37,7 +37,7 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range []string{"curator", "intended_use", "publication_date"} {
-		if e.Tier1[k]["is"] != fill {
+		if e.Tier1[k]["is"] != "TO FILL IN" {
 			t.Errorf("%s is %q, which only the operator knows", k, e.Tier1[k])
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli/screen"
-	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -300,25 +299,19 @@ func (c *Comparison) Print(w io.Writer) error {
 	default:
 		verdict = "A is better."
 	}
-	label, what, better := labelOf(c.Metric), fmt.Sprintf("%s users with a relevant item", units.Count(c.Users)), "the better list"
-	if c.Metric == rmse {
-		what, better = fmt.Sprintf("%s test ratings of %s users", units.Count(c.Ratings), units.Count(c.Users)), "the smaller error"
-	}
-	text := fmt.Sprintf("A  %s  %s %.4f\nB  %s  %s %.4f\n\n", c.A, label, c.ValueA, c.B, label, c.ValueB)
-	text += fmt.Sprintf("B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g\n", c.Difference, c.Interval[0], c.Interval[1], c.P)
-	text += fmt.Sprintf("       %s: %s have %s in A and %s in B; %s resamples of users\n", what, units.Count(c.BetterA), better, units.Count(c.BetterB), units.Count(c.Resamples))
-	text += fmt.Sprintf("       by randomisation p = %.4g\n%s\n", c.PSwap, verdict)
-	if c.Passed > 0 {
-		text += fmt.Sprintf("%d rows of the file name a user or an item that the run does not have; they were passed over.\n", c.Passed)
-	}
-	if c.Note != "" {
-		text += c.Note + "\n"
+	var b strings.Builder
+	err := forms.ExecuteTemplate(&b, "compared", struct {
+		*Comparison
+		Label, Verdict string
+	}{c, labelOf(c.Metric), verdict})
+	if err != nil {
+		return err
 	}
 	var next [][]string
 	if isFolder(c.A) && isFolder(c.B) {
 		next = [][]string{{"fedsim", "report", c.A, c.B}, {"fedsim", "overlap", c.A, c.B}}
 	}
-	return screen.Print(w, text, next...)
+	return screen.Print(w, b.String(), next...)
 }
 
 func isFolder(path string) bool {

@@ -1,13 +1,16 @@
 package study
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/units"
 )
 
 // Paper is a table as papers print it: means over runs that differ only in some keys, mostly seeds,
@@ -103,73 +106,27 @@ func (t *Table) settings() (same, differing []string) {
 	return same, differing
 }
 
-// marked returns the texts of a row, in the signs of a format: bold for the best, and signs before a deviation and behind a number
-// that is not told from the best.
-func marked(row []Cell, escaped func(string) string, bold, deviation, open string) (cells []string) {
-	for _, c := range row {
-		text := escaped(c.Text)
-		if c.Best {
-			text = fmt.Sprintf(bold, text)
-		}
-		if c.Deviation != "" {
-			text += deviation + c.Deviation
-		}
-		if c.Close {
-			text += open
-		}
-		cells = append(cells, text)
-	}
-	return cells
-}
-
 // LaTeX writes a tabular of the package booktabs.
-func (p *Paper) LaTeX(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("% needs \\usepackage{booktabs}\n")
-	if p.Title != "" {
-		b.WriteString("% " + p.Title + "\n")
-	}
-	for _, n := range p.Notes {
-		b.WriteString("% " + n + "\n")
-	}
-	fmt.Fprintf(&b, "\\begin{tabular}{%s%s}\n\\toprule\n", strings.Repeat("l", p.Texts), strings.Repeat("r", len(p.Head)-p.Texts))
-	b.WriteString(strings.Join(lists.Map(p.Head, escape), " & ") + " \\\\\n\\midrule\n")
-	for _, r := range p.Rows {
-		b.WriteString(strings.Join(marked(r, escape, "\\textbf{%s}", " $\\pm$ ", "$^\\dagger$"), " & ") + " \\\\\n")
-	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n")
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// latex escapes what LaTeX reads as commands.
-var latex = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
-	"{", `\{`, "}", `\}`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "ε", `$\varepsilon$`, "δ", `$\delta$`)
-
-func escape(text string) string { return latex.Replace(text) }
+func (p *Paper) LaTeX(w io.Writer) error { return forms.ExecuteTemplate(w, "latex", p) }
 
 // Markdown writes a table as GitHub and Pandoc read it.
-func (p *Paper) Markdown(w io.Writer) error {
-	var b strings.Builder
-	if p.Title != "" {
-		b.WriteString(p.Title + "\n\n")
-	}
-	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(p.Head)
-	rule := make([]string, len(p.Head))
-	for i := range rule {
-		rule[i] = "---"
-		if i >= p.Texts {
-			rule[i] = "---:"
-		}
-	}
-	line(rule)
-	for _, r := range p.Rows {
-		line(marked(r, func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }, "**%s**", " ± ", " †"))
-	}
-	for _, n := range p.Notes {
-		b.WriteString("\n" + n + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+func (p *Paper) Markdown(w io.Writer) error { return forms.ExecuteTemplate(w, "markdown", p) }
+
+// Columns writes a sign for each column of texts, and another for each column of numbers.
+func (p *Paper) Columns(text, number string) string {
+	return strings.Repeat(text, p.Texts) + strings.Repeat(number, len(p.Head)-p.Texts)
 }
+
+// forLaTeX escapes what LaTeX reads as commands.
+var forLaTeX = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
+	"{", `\{`, "}", `\}`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "ε", `$\varepsilon$`, "δ", `$\delta$`)
+
+//go:embed print.tmpl
+var formText string
+
+var forms = template.Must(template.New("study").Funcs(template.FuncMap{
+	"count": units.Count,
+	"f":     func(x float64) string { return fmt.Sprintf("%.4f", x) },
+	"latex": forLaTeX.Replace,
+	"pipes": strings.NewReplacer("|", `\|`).Replace,
+}).Parse(formText))

@@ -97,7 +97,7 @@ func TestPaperPrints(t *testing.T) {
 			t.Errorf("Markdown lacks %q:\n%s", line, markdown.String())
 		}
 	}
-	if got, want := escape(`a_b & 5% {x} \ ε`), `a\_b \& 5\% \{x\} \textbackslash{} $\varepsilon$`; got != want {
+	if got, want := forLaTeX.Replace(`a_b & 5% {x} \ ε`), `a\_b \& 5\% \{x\} \textbackslash{} $\varepsilon$`; got != want {
 		t.Errorf("escaped %q, want %q", got, want)
 	}
 }
