@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -16,10 +15,8 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
-	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/lab/internal/parts"
@@ -235,24 +232,7 @@ func (r *CanaryReport) Err() error {
 }
 
 // Print writes three lines: what was tried, the bounds and the claim.
-func (r *CanaryReport) Print(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "tried: one run of %s on %s, with %s of %s canaries of unit %s in it by independent coins\n",
-		r.Algorithm, r.Data, units.Grouped(int64(r.Included)), units.Grouped(int64(r.Canaries)), r.Unit)
-	b.WriteString("bound: with 95% confidence")
-	for i, a := range r.Attacks {
-		if i > 0 {
-			b.WriteByte(';')
-		}
-		fmt.Fprintf(&b, " epsilon >= %.4g at delta %s from the %s (%d of %d guesses right)", a.Bound, dp.RoundUp(r.Delta, 3), a.From, a.Correct, a.Guesses)
-	}
-	verdict := "the bounds stay below it"
-	if r.Err() != nil {
-		verdict = "it does not hold"
-	}
-	fmt.Fprintf(&b, "\nclaim: epsilon %s at delta %s (stated): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), verdict)
-	return screen.Print(w, b.String())
-}
+func (r *CanaryReport) Print(w io.Writer) error { return printed(w, "canaries", r) }
 
 // scoreModel scores canaries by how much better the final model predicts their ratings than the
 // start did. Users and user parties fit their own part of the model to the shared part. The attacker has the

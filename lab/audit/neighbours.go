@@ -17,11 +17,9 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/forecast"
-	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
-	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/server"
@@ -341,21 +339,4 @@ func (c *NeighbourComparison) Err() error {
 }
 
 // Print writes what was compared, and what differs.
-func (c *NeighbourComparison) Print(w io.Writer) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "compared: two runs of %s, one with a %s emptied, at the same noise:", c.Algorithm, c.Unit)
-	for i, x := range c.Compared {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, " %s %s", units.Grouped(int64(x.Count)), x.What)
-	}
-	b.WriteByte('\n')
-	for _, d := range c.Differences {
-		fmt.Fprintf(&b, "differs: %s\n", d)
-	}
-	if len(c.Differences) == 0 {
-		b.WriteString("differs: nothing but noised integers\n")
-	}
-	return screen.Print(w, b.String())
-}
+func (c *NeighbourComparison) Print(w io.Writer) error { return printed(w, "neighbours", c) }

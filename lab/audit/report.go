@@ -1,10 +1,12 @@
 package audit
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"math"
 	"strings"
+	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -16,7 +18,6 @@ import (
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/tune"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // Report holds the result of an audit.
@@ -130,37 +131,29 @@ func (r *Report) Err() error {
 	return fmt.Errorf("the %s epsilon of %s does not hold: at least %.4g at delta %s, with 95%% confidence", r.Claim, number(r.Claimed), r.Bound, dp.RoundUp(r.Delta, 3))
 }
 
+// Refused counts the offered vectors that the client refused.
+func (r *Report) Refused() int { return r.Offered - len(r.Accepted) }
+
 // Print writes what was tried, the bound, what the client refused, and the claim.
-func (r *Report) Print(w io.Writer) error {
+func (r *Report) Print(w io.Writer) error { return printed(w, "worlds", r) }
+
+//go:embed print.tmpl
+var formText string
+
+var forms = template.Must(template.New("audit").Funcs(template.FuncMap{
+	"count":       units.Count,
+	"g":           func(x float64) string { return fmt.Sprintf("%.4g", x) },
+	"up":          dp.RoundUp,
+	"pairs":       func() string { return byPairs },
+	"likelihoods": func() string { return likelihoodRatio.name },
+}).Parse(formText))
+
+// printed writes a report by its part of print.tmpl.
+func printed(w io.Writer, name string, report any) error {
 	var b strings.Builder
-	what := "releases"
-	if r.Noise == protocol.PartyNoise.String() {
-		what = "noised steps"
+	if err := forms.ExecuteTemplate(&b, name, report); err != nil {
+		return err
 	}
-	runs := "runs"
-	if r.MeanRuns > 0 {
-		runs = fmt.Sprintf("private searches (%.4g runs in the mean; the best run is seen)", r.MeanRuns)
-	}
-	fmt.Fprintf(&b, "tried: %s, %s noise, %d clients (%d collude, dropout %g), %d items: %s %s with a %s at the bounds and as many with it empty, %s %s each; %s\n",
-		r.Algorithm, r.Noise, r.Clients, r.Colluders, r.Dropout, r.Items, units.Grouped(int64(r.Runs)), runs, r.Unit, units.Grouped(int64(r.Releases)), what, r.Attack)
-	fmt.Fprintf(&b, "bound: epsilon >= %.4g at delta %s with 95%% confidence (estimate %.4g; by one event, without a curve, %.4g): ",
-		r.Bound, dp.RoundUp(r.Delta, 3), r.Point, r.Event)
-	switch {
-	case r.Attack == byPairs:
-		fmt.Fprintf(&b, "%s pairs were measured\n", units.Grouped(int64(r.Pairs)))
-	case r.Distance != 0 && r.Attack == likelihoodRatio.name:
-		fmt.Fprintf(&b, "means of empty and full runs are %.4g deviations apart\n", r.Distance)
-	default:
-		fmt.Fprintf(&b, "%d of %d empty and %d of %d full called full\n", r.FalsePositives, r.HeldOut, r.TruePositives, r.HeldOut)
-	}
-	if r.Offered > 0 {
-		fmt.Fprintf(&b, "offered: %d vectors at 1.01, 1.4 and 10 times the bounds of releases; the client refused %d\n", r.Offered, r.Offered-len(r.Accepted))
-	}
-	verdict := "the bound stays below it"
-	if !r.Holds() {
-		verdict = "it does not hold"
-	}
-	fmt.Fprintf(&b, "claim: epsilon %s at delta %s (%s): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), r.Claim, verdict)
 	return screen.Print(w, b.String())
 }
 

@@ -6,7 +6,7 @@ package presets
 
 import (
 	"cmp"
-	_ "embed"
+	"embed"
 	"fmt"
 	"math"
 	"slices"
@@ -59,21 +59,30 @@ var (
 	ratings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-1m"}
 )
 
-//go:embed figures.yaml
-var figures []byte
+//go:embed figures.yaml benchmarks.yaml
+var files embed.FS
 
 // All returns the presets of the papers' figures, in the order of the papers.
-var All = sync.OnceValue(func() (list []Preset) {
-	if err := yaml.UnmarshalWithOptions(figures, &list, yaml.Strict()); err != nil {
+var All = sync.OnceValue(func() []Preset { return presetsOf("figures.yaml") })
+
+// Benchmarks returns the presets of published data sets. All needs no download, so these are apart from it.
+var Benchmarks = sync.OnceValue(func() []Preset { return presetsOf("benchmarks.yaml") })
+
+func presetsOf(name string) (list []Preset) {
+	text, err := files.ReadFile(name)
+	if err == nil {
+		err = yaml.UnmarshalWithOptions(text, &list, yaml.Strict())
+	}
+	if err != nil {
 		panic(err) // the file is a part of the program
 	}
 	return list
-})
+}
 
 // Find returns the preset of a name.
 func Find(name string) (Preset, error) {
 	var names []string
-	for _, p := range slices.Concat(All(), Benchmarks) {
+	for _, p := range slices.Concat(All(), Benchmarks()) {
 		if p.Name == name {
 			return p, nil
 		}
@@ -166,47 +175,4 @@ func logarithms(t *study.Table, metric string) *study.Table {
 		}
 	}
 	return &logs
-}
-
-// Benchmarks holds the grids of lab/presets/benchmarks.md: published data sets by the protocols of published tables. fedsim data get
-// downloads the data. All needs no download, so these presets are apart from it.
-var Benchmarks = []Preset{
-	{
-		Name: "bench-ml-100k", Source: "MovieLens 100K", Title: "ratings, 90/10 at random",
-		Data: onBothScales("ml-100k"), Grid: benchRatings, Options: sweep.Options{Skip: references},
-	},
-	{
-		Name: "bench-ml-1m", Source: "MovieLens 1M", Title: "ratings, 90/10 at random",
-		Data: onBothScales("ml-1m"), Grid: benchRatings, Options: sweep.Options{Skip: references},
-	},
-	{
-		Name: "bench-ml-1m-ranked", Source: "MovieLens 1M", Title: "rankings for a tenth of the users, held out",
-		Data: onBothScales("ml-1m"), Options: sweep.Options{Skip: []string{"algorithm=ease epsilon=1", "algorithm=ease epsilon=5", "algorithm=ease epsilon=20"}},
-		Grid: "algorithm=private-item-bias,ssp-c,private-ease,ease epsilon=1,5,20,inf feedback=implicit baselines=quick",
-	},
-	{
-		Name: "bench-ml-10m", Source: "MovieLens 10M", Title: "ratings, 80/10/10 at random, δ = 1e-5",
-		Data: onBothScales("ml-10m"), Sizes: onBothScales("split.validation=0.1"),
-		Grid: "algorithm=private-item-bias,dpals,dp-cmf,ssp-c epsilon=1,5,20,inf delta=1e-5 baselines=quick",
-	},
-	{
-		Name: "bench-ml-20m", Source: "MovieLens 20M", Title: "rankings for 10,000 held-out users, as in Liang et al. 2018",
-		Data: onBothScales("ml-20m"), Sizes: onBothScales("split.test=10000 split.validation=10000 statistics.top-items=0.1"),
-		Grid: "algorithm=private-item-bias,ada-dpals,dp-cmf,ssp-c,private-ease epsilon=1,5,20,inf " +
-			"feedback=implicit split.least=5 split.target=exact delta=7e-6 baselines=quick",
-	},
-}
-
-// benchRatings holds what is compared on ratings. The centralised references have one row each.
-const benchRatings = "algorithm=private-item-bias,dp-cmf,ssp-c,sgd-mf,als epsilon=1,5,20,inf baselines=quick"
-
-// references leaves out the budgets of algorithms without privacy.
-var references = []string{
-	"algorithm=sgd-mf epsilon=1", "algorithm=sgd-mf epsilon=5", "algorithm=sgd-mf epsilon=20",
-	"algorithm=als epsilon=1", "algorithm=als epsilon=5", "algorithm=als epsilon=20",
-}
-
-// onBothScales returns a value that does not depend on the scale: a benchmark has its own data, and the scale is the number of seeds.
-func onBothScales(value string) map[string]string {
-	return map[string]string{Small: value, Full: value}
 }

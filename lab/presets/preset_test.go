@@ -72,7 +72,7 @@ func TestPresets(t *testing.T) {
 // times budgets, and each reference once, times seeds.
 func TestBenchmarks(t *testing.T) {
 	want := map[string]int{"bench-ml-100k": 3*4 + 2, "bench-ml-1m": 3*4 + 2, "bench-ml-1m-ranked": 3*4 + 1, "bench-ml-10m": 4 * 4, "bench-ml-20m": 5 * 4}
-	for _, p := range presets.Benchmarks {
+	for _, p := range presets.Benchmarks() {
 		for scale, seeds := range map[string]int{presets.Small: 3, presets.Full: 5} {
 			said, err := p.Settings(scale)
 			if err != nil {
