@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -227,35 +226,44 @@ func (e *InterruptedError) Error() string {
 
 // Run runs all open runs. A run that fails stops no other run. When ctx ends, Run interrupts the
 // running processes and returns an [InterruptedError].
-func (r Runner) Run(ctx context.Context, f *Folder) ([]Failure, error) {
-	open := f.Open()
-	s := &state{runner: r, folder: f, begin: time.Now(), last: Progress{All: len(f.Runs), Finished: len(f.Runs) - len(open), Skipped: len(f.Runs) - len(open)}}
-	s.report()
-	next := make(chan Run)
-	var all sync.WaitGroup
-	for range min(max(r.Jobs, 1), len(open)) {
-		all.Go(func() {
-			for run := range next {
-				s.started()
-				s.ended(run, r.one(ctx, f, run))
+func (r Runner) Run(ctx context.Context, f *Folder) (failures []Failure, err error) {
+	open, begin := f.Open(), time.Now()
+	p := Progress{All: len(f.Runs), Finished: len(f.Runs) - len(open), Skipped: len(f.Runs) - len(open)}
+	report := func() {
+		if r.Progress != nil {
+			r.Progress(p)
+		}
+	}
+	report()
+	type end struct {
+		run Run
+		err error
+	}
+	ends := make(chan end)
+	for {
+		switch more := len(open) > 0 && ctx.Err() == nil; {
+		case more && p.Running < max(r.Jobs, 1):
+			run := open[0]
+			open = open[1:]
+			p.Running++
+			go func() { ends <- end{run, r.one(ctx, f, run)} }()
+		case p.Running > 0:
+			x := <-ends
+			if p.Running--; x.err == nil {
+				p.Finished++
+			} else {
+				p.Failed++
+				failures = append(failures, Failure{Run: x.run, Log: f.log(x.run), Err: x.err})
 			}
-		})
-	}
-	for _, run := range open {
-		if ctx.Err() != nil {
-			break
+			done := p.Finished - p.Skipped + p.Failed
+			p.Left = time.Since(begin) / time.Duration(done) * time.Duration(p.All-p.Finished-p.Failed)
+		case ctx.Err() != nil:
+			return failures, &InterruptedError{Folder: f.Path, Finished: p.Finished, All: len(f.Runs)}
+		default:
+			return failures, nil
 		}
-		select {
-		case next <- run:
-		case <-ctx.Done():
-		}
+		report()
 	}
-	close(next)
-	all.Wait()
-	if ctx.Err() != nil {
-		return s.failures, &InterruptedError{Folder: f.Path, Finished: s.last.Finished, All: len(f.Runs)}
-	}
-	return s.failures, nil
 }
 
 // patience is the time that an interrupted run has to clean up.
@@ -289,45 +297,6 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 		return reason(log.Name(), err)
 	}
 	return err
-}
-
-type state struct {
-	mu       sync.Mutex
-	runner   Runner
-	folder   *Folder
-	begin    time.Time
-	last     Progress
-	failures []Failure
-}
-
-func (s *state) started() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last.Running++
-	s.report()
-}
-
-func (s *state) ended(run Run, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last.Running--
-	if err == nil {
-		s.last.Finished++
-	} else {
-		s.last.Failed++
-		s.failures = append(s.failures, Failure{Run: run, Log: s.folder.log(run), Err: err})
-	}
-	done := s.last.Finished - s.last.Skipped + s.last.Failed
-	open := s.last.All - s.last.Finished - s.last.Failed
-	s.last.Left = time.Since(s.begin) / time.Duration(done) * time.Duration(open)
-	s.report()
-}
-
-// report passes the progress on. The caller holds mu, or is alone.
-func (s *state) report() {
-	if s.runner.Progress != nil {
-		s.runner.Progress(s.last)
-	}
 }
 
 // Unwrap is the end of the context.

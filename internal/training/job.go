@@ -74,65 +74,54 @@ func (j *job) train(ctx context.Context) error {
 	if err := train(ctx); err != nil {
 		return err
 	}
-	if j.on != nil {
-		return j.measureOn()
-	}
 	r, run := j.result, j.e.Workers()
-	if !j.measures() {
+	e, m := j.e, r.Model // what is measured, and where
+	if j.on != nil {
+		clients, err := j.on.Instance().ClientSide()
+		if err != nil {
+			return err
+		}
+		e = j.on
+		if m, err = clients.Final(j.shared, run); err != nil {
+			return err
+		}
+	} else if !j.measures() {
 		r.PeakMemory = results.PeakMemory()
 		j.clock.lap("train")
-		return model.Failed(r.Model)
+		return model.Failed(m)
 	}
-	quality := j.e.Test.Measure(r.Model, run)
+	quality := e.Test.Measure(m, run)
 	var slices []eval.ErrorSlice
 	if quality.Ranking == nil {
-		slices = j.e.Test.Slices(r.Model, run)
+		slices = e.Test.Slices(m, run)
 	}
 	r.SetQuality(quality, slices)
-	r.RMSEWithDrift = j.e.Test.MeasureDrift(r.Model, run)
-	if q := j.e.Test.Validate(r.Model, run); q != nil {
-		r.SetValidation(*q)
+	r.RMSEWithDrift = e.Test.MeasureDrift(m, run)
+	if j.on == nil {
+		if q := e.Test.Validate(m, run); q != nil {
+			r.SetValidation(*q)
+		}
 	}
 	j.clock.lap("train")
-	err := j.lists(j.e, r.Model)
+	err := j.lists(e, m)
 	if err != nil {
 		return err
 	}
-	if r.Sampled, err = j.e.MeasureSampled(r.Model, run); err != nil {
-		return err
-	}
-	if c, ok := j.e.Instance().(algorithm.ClipReporter); ok {
-		r.Clipped = new(c.Clipped())
+	if j.on == nil {
+		if r.Sampled, err = e.MeasureSampled(m, run); err != nil {
+			return err
+		}
+		if c, ok := e.Instance().(algorithm.ClipReporter); ok {
+			r.Clipped = new(c.Clipped())
+		}
 	}
 	r.PeakMemory = results.PeakMemory()
 	j.clock.lap("lists")
-	return model.Failed(r.Model)
+	return model.Failed(m)
 }
 
 // measures reports whether a part of the ratings was kept to measure on. split.test=0 trains on all, as a deployment does.
 func (j *job) measures() bool { return j.e.Split.Test.Len() > 0 }
-
-// measureOn measures the run on users and ratings of another experiment.
-func (j *job) measureOn() error {
-	clients, err := j.on.Instance().ClientSide()
-	if err != nil {
-		return err
-	}
-	run := j.e.Workers()
-	m, err := clients.Final(j.shared, run)
-	if err != nil {
-		return err
-	}
-	j.result.SetQuality(j.on.Test.Measure(m, run), j.on.Test.Slices(m, run))
-	j.result.RMSEWithDrift = j.on.Test.MeasureDrift(m, run)
-	j.clock.lap("train")
-	if err = j.lists(j.on, m); err != nil {
-		return err
-	}
-	j.result.PeakMemory = results.PeakMemory()
-	j.clock.lap("lists")
-	return model.Failed(m)
-}
 
 // lists measures lists, popularity in their place, and how metrics differ between users.
 func (j *job) lists(e *experiment.Experiment, m *model.Trained) error {
