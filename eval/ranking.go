@@ -101,7 +101,7 @@ type RecallSlice struct {
 // the number of workers.
 func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 	history, target, hidden := h.History.ByUser(), h.Target.ByUser(), h.Hidden.ByUser()
-	each := make([]userRanking, len(h.Users))
+	each := make([]listed, len(h.Users))
 	withScores(len(each), h.Target.Items, run, func(i int, scores []float64) {
 		user := int(h.Users[i])
 		wanted, _ := target.Row(user)
@@ -115,7 +115,7 @@ func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 			seen = slices.Concat(seen, more)
 			slices.Sort(seen)
 		}
-		each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen, user), wanted)
+		each[i] = listed{user, wanted, Top(scores, sliceCutoff(len(b.sizes)-1), seen, user)}
 	})
 	return b.mean(each)
 }
@@ -130,48 +130,35 @@ func withScores(n, items int, run protocol.Runner, f func(i int, scores []float6
 	})
 }
 
-// userRanking holds the counts for one user's list; counted is false for a user without a target.
-type userRanking struct {
-	counted      bool
-	recall, ndcg float64
-	hits, wanted [MostBuckets]int // hits among the first K of the bucket
-}
-
-// rank compares a list with the target, which is ascending.
-func (b Buckets) rank(list, wanted []int32) userRanking {
-	m := accuracyOf(wanted, list, RankingCutoff)
-	u := userRanking{counted: true, recall: m.Recall, ndcg: m.NDCG}
-	for _, j := range wanted {
-		u.wanted[b.of[j]]++
-	}
-	for place, j := range list {
-		if _, hit := slices.BinarySearch(wanted, j); hit && place < sliceCutoff(int(b.of[j])) {
-			u.hits[b.of[j]]++
-		}
-	}
-	return u
-}
-
 // discount returns the value of a hit at a place, counted from 0.
 func discount(place int) float64 { return 1 / math.Log2(float64(place)+2) }
 
-func (b Buckets) mean(each []userRanking) Ranking {
+// mean compares lists with targets.
+func (b Buckets) mean(each []listed) Ranking {
 	r := Ranking{Slices: make([]RecallSlice, len(b.sizes))}
 	var recall [MostBuckets]float64
 	for bucket := range r.Slices {
 		r.Slices[bucket].Items, r.Slices[bucket].K = b.sizes[bucket], sliceCutoff(bucket)
 	}
 	for _, u := range each {
-		if !u.counted {
+		if len(u.wanted) == 0 {
 			continue
 		}
-		r.Users++
-		r.Recall += u.recall
-		r.NDCG += u.ndcg
+		m := accuracyOf(u.wanted, u.list, RankingCutoff)
+		r.Users, r.Recall, r.NDCG = r.Users+1, r.Recall+m.Recall, r.NDCG+m.NDCG
+		var hits, wanted [MostBuckets]int // hits among the first K of the bucket
+		for _, j := range u.wanted {
+			wanted[b.of[j]]++
+		}
+		for place, j := range u.list {
+			if _, hit := slices.BinarySearch(u.wanted, j); hit && place < sliceCutoff(int(b.of[j])) {
+				hits[b.of[j]]++
+			}
+		}
 		for bucket := range r.Slices {
-			if s := &r.Slices[bucket]; u.wanted[bucket] > 0 {
+			if s := &r.Slices[bucket]; wanted[bucket] > 0 {
 				s.Users++
-				recall[bucket] += float64(u.hits[bucket]) / float64(min(s.K, u.wanted[bucket]))
+				recall[bucket] += float64(hits[bucket]) / float64(min(s.K, wanted[bucket]))
 			}
 		}
 	}
