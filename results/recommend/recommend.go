@@ -49,25 +49,8 @@ type Recommendation struct {
 // user rated in training are left out, but items of the test part are not: the model does not know them and may
 // well recommend them.
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
-	if r.own != nil {
-		list, _, err := r.Answer(user, n)
-		return list, err
-	}
-	u := placeOf(r.Data.UserIDs, user)
-	if u < 0 {
-		// Handler sends this text to other people, so it must name no user of the run.
-		return nil, fmt.Errorf("%w: user %q", ErrNotThere, user)
-	}
-	if r.saved.Score == nil {
-		return nil, fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
-	}
-	scores := make([]float64, r.Data.Items)
-	if err := r.score(u, scores); err != nil {
-		return nil, err
-	}
-	var rated []int32
-	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
-	return r.list(u, scores, rated, n), nil
+	list, _, err := r.Answer(user, n)
+	return list, err
 }
 
 // PredictPairs returns the prediction for each pair of a user and an item, in the unit of [Recommendation]. nil

@@ -279,28 +279,35 @@ func (r *Recommender) Popular(n int) ([]Recommendation, error) {
 }
 
 // Answer is Recommend that says what the list rests on. A user of the data who has rated no item of the
-// run gets the popular items.
+// run gets the popular items. Handler sends the errors to other people, so that they name no other user.
 func (r *Recommender) Answer(user string, n int) ([]Recommendation, Basis, error) {
-	if r.absent[user] {
-		return nil, Basis{}, fmt.Errorf("%w: user %q has no rating in these data", ErrNotThere, user)
-	}
-	if r.own == nil {
-		list, err := r.Recommend(user, n)
-		if err != nil && r.release != nil && r.release.fitter == nil && errors.Is(err, ErrNotThere) {
+	var err error
+	u := placeOf(r.Data.UserIDs, user)
+	switch {
+	case r.absent[user]:
+		err = fmt.Errorf("%w: user %q has no rating in these data", ErrNotThere, user)
+	case u < 0 && r.own != nil:
+		err = fmt.Errorf("%w: no rating by user %q", ErrNotThere, user)
+	case u < 0:
+		if err = fmt.Errorf("%w: user %q", ErrNotThere, user); r.release != nil && r.release.fitter == nil {
 			err = fmt.Errorf("%w; %w", err, r.release.why())
 		}
-		b := Basis{By: ByRun}
-		if u := placeOf(r.Data.UserIDs, user); u >= 0 && err == nil {
-			r.train.Lend(u, func(items []int32, _ []float32) { b.Ratings = len(items) })
-		}
-		return list, b, err
+	case r.own != nil:
+		own, unknown := r.release.mapped(r.own, r.rows, u)
+		return r.release.answer(user, own, unknown, n)
+	case r.saved.Score == nil:
+		err = fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
 	}
-	u := placeOf(r.own.UserIDs, user)
-	if u < 0 {
-		return nil, Basis{}, fmt.Errorf("%w: no rating by user %q", ErrNotThere, user)
+	if err != nil {
+		return nil, Basis{}, err
 	}
-	own, unknown := r.release.mapped(r.own, r.rows, u)
-	return r.release.answer(user, own, unknown, n)
+	scores := make([]float64, r.Data.Items)
+	if err = r.score(u, scores); err != nil {
+		return nil, Basis{}, err
+	}
+	var rated []int32
+	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
+	return r.list(u, scores, rated, n), Basis{By: ByRun, Ratings: len(rated)}, nil
 }
 
 // answer recommends by ratings of items of the catalogue.
