@@ -226,57 +226,53 @@ type mechanismFlags struct {
 	Format       string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// event builds the releases, the noise aside. need takes a flag's value, or notes
-// that it is missing or that the mechanism has no use for it.
-func (f *mechanismFlags) event() (e dp.Event, need *needed, err error) {
-	m, err := dp.ParseMechanism(f.Mechanism)
-	if err != nil {
-		return dp.Event{}, nil, fmt.Errorf("--mechanism: %w", err)
-	}
-	need = &needed{by: m}
-	return dp.Event{Mechanism: m, Count: f.Steps,
-		SamplingRate: need.take("sampling-rate", f.SamplingRate, m.Sampled()),
-		L2:           need.take("l2", f.L2, m.Integer()),
-		L1:           need.take("l1", f.L1, m.Integer()),
-	}, need, nil
+// noiseFlags say how much noise there is.
+type noiseFlags struct {
+	NoiseMultiplier *float64 `placeholder:"Z" help:"Standard deviation over L2 sensitivity, of a gaussian mechanism."`
+	Variance        *float64 `placeholder:"V" help:"Variance per coordinate in integers, of a skellam mechanism."`
 }
 
-// needed collects what is wrong with the flags of a mechanism.
-type needed struct {
-	by   dp.Mechanism
-	errs []error
-}
-
-func (n *needed) take(flag string, p *float64, used bool) float64 {
-	switch {
-	case used && p == nil:
-		n.errs = append(n.errs, fmt.Errorf("--%s is needed with --mechanism %s", flag, n.by))
-	case !used && p != nil:
-		n.errs = append(n.errs, fmt.Errorf("--%s has no meaning with --mechanism %s", flag, n.by))
-	case used:
-		return *p
+// event builds the releases. Flags that are missing, or that the mechanism has no use for, are errors.
+func (f *mechanismFlags) event(noise noiseFlags) (e dp.Event, err error) {
+	if e.Mechanism, err = dp.ParseMechanism(f.Mechanism); err != nil {
+		return e, fmt.Errorf("--mechanism: %w", err)
 	}
-	return 0
+	e.Count = f.Steps
+	integer := e.Mechanism.Integer()
+	var errs []error
+	for _, x := range []struct {
+		flag  string
+		given *float64
+		used  bool
+		to    *float64
+	}{
+		{"sampling-rate", f.SamplingRate, e.Mechanism.Sampled(), &e.SamplingRate}, {"l2", f.L2, integer, &e.L2}, {"l1", f.L1, integer, &e.L1},
+		{"noise-multiplier", noise.NoiseMultiplier, !integer, &e.NoiseMultiplier}, {"variance", noise.Variance, integer, &e.Variance},
+	} {
+		switch {
+		case x.used && x.given == nil:
+			errs = append(errs, fmt.Errorf("--%s is needed with --mechanism %s", x.flag, e.Mechanism))
+		case !x.used && x.given != nil:
+			errs = append(errs, fmt.Errorf("--%s has no meaning with --mechanism %s", x.flag, e.Mechanism))
+		case x.used:
+			*x.to = *x.given
+		}
+	}
+	return e, errors.Join(errs...)
 }
 
 type privacyEpsilonCmd struct {
-	NoiseMultiplier *float64 `placeholder:"Z" help:"Standard deviation over L2 sensitivity, of a gaussian mechanism."`
-	Variance        *float64 `placeholder:"V" help:"Variance per coordinate in integers, of a skellam mechanism."`
+	noiseFlags
 	mechanismFlags
 }
 
 func (c *privacyEpsilonCmd) Run(s verb.Streams) error {
-	e, need, err := c.event()
-	if err != nil {
-		return wrong(err)
-	}
-	e.NoiseMultiplier = need.take("noise-multiplier", c.NoiseMultiplier, !e.Mechanism.Integer())
-	e.Variance = need.take("variance", c.Variance, e.Mechanism.Integer())
-	if err = errors.Join(need.errs...); err != nil {
-		return wrong(err)
-	}
+	e, err := c.event(c.noiseFlags)
 	p := dp.Problem{Events: []dp.Event{e}, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
-	if err = p.Validate(); err != nil {
+	if err == nil {
+		err = p.Validate()
+	}
+	if err != nil {
 		return wrong(err)
 	}
 	r, err := p.Epsilon()
@@ -315,19 +311,14 @@ type privacyNoiseCmd struct {
 }
 
 func (c *privacyNoiseCmd) Run(s verb.Streams) error {
-	e, need, err := c.event()
-	if err == nil {
-		err = errors.Join(need.errs...)
+	m, _ := dp.ParseMechanism(c.Mechanism) // event refuses others
+	integer, some := m.Integer(), noiseFlags{NoiseMultiplier: new(1.)}
+	if integer {
+		some = noiseFlags{Variance: new(1.)}
 	}
-	integer := e.Mechanism.Integer()
+	e, err := c.event(some) // with noise in place of the noise that is looked for
 	if err == nil {
-		probe := e // what is looked for may be anything yet
-		if integer {
-			probe.Variance = 1
-		} else {
-			probe.NoiseMultiplier = 1
-		}
-		err = probe.Validate()
+		err = e.Validate()
 	}
 	budget := dp.Budget{Epsilon: c.Epsilon, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
 	if err = errors.Join(err, budget.ValidateFinite()); err != nil {
