@@ -280,38 +280,36 @@ func (g *Grid) Runs() ([]Run, error) {
 
 // refusals are the combinations that cannot be run, by what is wrong.
 type refusals struct {
-	all  int // combinations
-	list []refusal
-}
-
-// refusal is one thing that is wrong with some combinations.
-type refusal struct {
-	err   error
-	first string // the first such combination
-	more  int    // further ones
+	all   int // combinations
+	wrong []error
+	where map[string][]string // combinations, by the text of an error
 }
 
 func (r *refusals) add(combination string, err error) {
-	r.all++
-	if i := slices.IndexFunc(r.list, func(known refusal) bool { return known.err.Error() == err.Error() }); i >= 0 {
-		r.list[i].more++
-		return
+	if r.where == nil {
+		r.where = make(map[string][]string)
 	}
-	r.list = append(r.list, refusal{err: err, first: combination})
+	r.all++
+	text := err.Error()
+	if r.where[text] == nil {
+		r.wrong = append(r.wrong, err)
+	}
+	r.where[text] = append(r.where[text], combination)
 }
 
 // err says each thing that is wrong once, of ten things at most.
 func (r *refusals) err() error {
 	const most = 10
 	var errs []error
-	for _, one := range r.list[:min(len(r.list), most)] {
-		where := one.first
-		if one.more > 0 {
-			where = fmt.Sprintf("%s and %d more", where, one.more)
+	for _, err := range r.wrong[:min(len(r.wrong), most)] {
+		all := r.where[err.Error()]
+		where := all[0]
+		if len(all) > 1 {
+			where = fmt.Sprintf("%s and %d more", where, len(all)-1)
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", where, one.err))
+		errs = append(errs, fmt.Errorf("%s: %w", where, err))
 	}
-	if left := len(r.list) - most; left > 0 {
+	if left := len(r.wrong) - most; left > 0 {
 		errs = append(errs, fmt.Errorf("and %d other errors", left))
 	}
 	return errors.Join(errs...)

@@ -35,20 +35,22 @@ func (s Streams) Warn(err error) {
 
 // Verb is a verb that a package adds to fedsim.
 type Verb struct {
-	Name     string // in lower case, as people type it
-	Help     string // a line
-	Examples string // three calls, a line each, for the end of the verb's help
+	Name string // in lower case, as people type it
+	Help string // a line
 	// New returns a pointer to the verb's struct of flags, which has a method Run for kong.
 	New func() any
 }
 
 var added []Verb
 
-// Add adds verbs, in the order of the help. Packages call Add from their init.
-func Add(list ...Verb) { added = append(added, list...) }
+// Examples holds calls of the added verbs, a line each, for the ends of their helps.
+var Examples string
 
-// Added lists the verbs that were added.
-func Added() []Verb { return added }
+// Add adds verbs, in the order of the help, with three calls of each. Packages call Add from their init.
+func Add(examples string, list ...Verb) {
+	added = append(added, list...)
+	Examples += examples
+}
 
 // Tree returns the added verbs as a part of the tree of commands.
 func Tree() kong.Plugins {

@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 
 	"github.com/fedsim/fedsim/config"
@@ -14,60 +15,41 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
+// examples holds three calls of each verb.
+//
+//go:embed examples.txt
+var examples string
+
 func init() {
-	verb.Add(
+	verb.Add(examples,
 		verb.Verb{
 			Name: "plot", Help: "Draw one picture of finished runs, as PDF, SVG or PNG.",
-			Examples: `fedsim plot runs/sweep --out rmse.svg
-fedsim plot runs/sweep --out rmse.pdf --width 8.5 --no-title
-fedsim plot runs/a runs/b --out learning.svg --figure learning
-`,
 			New: func() any { return new(plotCmd) },
 		},
 		verb.Verb{
 			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
-			Examples: `fedsim report runs/sweep
-fedsim report runs/sweep --out study.html
-fedsim report runs/a runs/b --title 'Two algorithms'
-`,
 			New: func() any { return new(reportCmd) },
 		},
 		verb.Verb{
 			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
-			Examples: `fedsim tune --algorithm ials --data ml-1m --over ials.ridge=log:0.001..0.1 --set split.validation=0.1
-fedsim tune --algorithm lfl-sgdmf --over rounds=5..40 --set split.validation=0.1
-fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split.validation=0.1
-`,
 			New: func() any {
 				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}}
 			},
 		},
 		verb.Verb{
 			Name: "audit", Help: "Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound.",
-			Examples: `fedsim audit
-fedsim audit --algorithm lfl-sgdmf --epsilon 1
-fedsim audit --algorithm lfl-sgdmf --epsilon 1 --neighbours
-`,
 			New: func() any {
 				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !notAudited(k) })}}
 			},
 		},
 		verb.Verb{
 			Name: "attack", Help: "Attack simulated runs: who was in them, what a user likes, what a client sent, what lying clients can do; at each epsilon.",
-			Examples: `fedsim attack membership-user
-fedsim attack promote --liars 0.01
-fedsim attack attribute --data ratings.csv --control
-`,
 			New: func() any {
 				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !notAttacked(k) })}}
 			},
 		},
 		verb.Verb{
 			Name: "verify", Help: "Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run.",
-			Examples: `fedsim verify runs/a --again
-fedsim verify state-server/current --json
-fedsim verify state-server/current --again --owners shop-a.csv --owners shop-b.csv
-`,
 			New: func() any { return new(verifyCmd) },
 		},
 	)

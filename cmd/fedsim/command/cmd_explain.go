@@ -30,21 +30,23 @@ type explained struct {
 	Facts []fact
 }
 
-// fact is a line of an explanation. A list, if it is one, is text with commas between for people.
+// fact is a line of an explanation: a text, or a list that people see with commas between.
 type fact struct {
-	name, text string
-	list       []string
+	name string
+	is   any
 }
 
 // Print prints the explanation, wrapped to the width of the writer.
 func (e explained) Print(w io.Writer) error {
 	width := screen.Width(w)
-	var b strings.Builder
-	b.WriteString(e.Name + "\n" + screen.Wrapped(e.Help, "  ", width) + "\n")
+	text := e.Name + "\n" + screen.Wrapped(e.Help, "  ", width) + "\n"
 	for _, f := range e.Facts {
-		b.WriteString(screen.Wrapped(f.name+": "+f.text, "  ", width))
+		if list, ok := f.is.([]string); ok {
+			f.is = strings.Join(list, ", ")
+		}
+		text += screen.Wrapped(fmt.Sprintf("%s: %s", f.name, f.is), "  ", width)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -52,18 +54,12 @@ func (e explained) Print(w io.Writer) error {
 func (e explained) MarshalJSON() ([]byte, error) {
 	all := map[string]any{"name": e.Name, "help": e.Help}
 	for _, f := range e.Facts {
-		if all[f.name] = f.text; f.list != nil {
-			all[f.name] = f.list
-		}
+		all[f.name] = f.is
 	}
 	return json.Marshal(all)
 }
 
-func (e *explained) row(name, text string) { e.Facts = append(e.Facts, fact{name: name, text: text}) }
-
-func (e *explained) list(name string, list []string) {
-	e.Facts = append(e.Facts, fact{name: name, text: strings.Join(list, ", "), list: list})
-}
+func (e *explained) add(name string, is any) { e.Facts = append(e.Facts, fact{name, is}) }
 
 // Run prints what an algorithm or a key does.
 func (c *explainCmd) Run(s verb.Streams) error {
@@ -81,22 +77,22 @@ func (c *explainCmd) Run(s verb.Streams) error {
 
 func explainKey(k *config.Key) explained {
 	e := explained{Name: k.Name, Help: k.Help}
-	e.row("values", k.Values())
-	e.row("default", k.Standard())
+	e.add("values", k.Values())
+	e.add("default", k.Standard())
 	if k.Flag {
-		e.row("flag", "--"+k.Name)
+		e.add("flag", "--"+k.Name)
 	} else {
-		e.row("flag", "--set "+k.Name+"=VALUE")
+		e.add("flag", "--set "+k.Name+"=VALUE")
 	}
 	switch k.Scope {
 	case config.Simulated:
-		e.row("where", "in simulations only")
+		e.add("where", "in simulations only")
 	case config.Deployed:
-		e.row("where", "in deployments only; all parties agree on the value")
+		e.add("where", "in deployments only; all parties agree on the value")
 	case config.Own:
-		e.row("where", "each process has its own value")
+		e.add("where", "each process has its own value")
 	default:
-		e.row("where", "in simulations and deployments; all parties agree on the value")
+		e.add("where", "in simulations and deployments; all parties agree on the value")
 	}
 	var with []string
 	for _, name := range algorithm.Names() {
@@ -105,9 +101,9 @@ func explainKey(k *config.Key) explained {
 		}
 	}
 	if len(with) == len(algorithm.Names()) {
-		e.row("algorithms", "all")
+		e.add("algorithms", "all")
 	} else {
-		e.list("algorithms", with)
+		e.add("algorithms", with)
 	}
 	return e
 }
@@ -115,17 +111,17 @@ func explainKey(k *config.Key) explained {
 func explainAlgorithm(a *algorithm.About) explained {
 	e := explained{Name: a.Name, Help: a.Help}
 	if a.Paper != "" {
-		e.row("source", a.Paper)
+		e.add("source", a.Paper)
 	}
-	e.row("clients", a.Clients.String())
+	e.add("clients", a.Clients.String())
 	if a.Private {
 		units := make([]string, len(a.Units))
 		for i, u := range a.Units {
 			units[i] = map[dp.Unit]string{dp.User: "all ratings of a user", dp.Rating: "one rating", dp.Example: "one example"}[u]
 		}
-		e.row("protects", strings.Join(units, " or ")+", by "+a.Noise.String())
+		e.add("protects", strings.Join(units, " or ")+", by "+a.Noise.String())
 	} else {
-		e.row("protects", "nothing: it adds no noise")
+		e.add("protects", "nothing: it adds no noise")
 	}
 	var c config.Config
 	algorithm.Name.Set(&c, a.Name)
@@ -137,16 +133,16 @@ func explainAlgorithm(a *algorithm.About) explained {
 		if n := k.ChooseNumber(c, nil); n.Given {
 			value = fmt.Sprintf("%v unless the settings or the data ask for another number", n)
 		}
-		e.row(k.Name, value)
+		e.add(k.Name, value)
 	}
 	used := make([]string, 0, len(a.Keys))
 	for _, k := range a.Keys {
 		used = append(used, k.Name)
 	}
 	slices.Sort(used)
-	e.list("keys", used)
-	e.row("try", "fedsim run --algorithm "+a.Name)
-	e.row("more", "fedsim keys --algorithm "+a.Name)
+	e.add("keys", used)
+	e.add("try", "fedsim run --algorithm "+a.Name)
+	e.add("more", "fedsim keys --algorithm "+a.Name)
 	return e
 }
 

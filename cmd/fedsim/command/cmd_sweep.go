@@ -198,39 +198,19 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) (
 	return r.Run(ctx, f)
 }
 
-// swept tells a program the runs of a sweep and the failures, as a line of JSON.
-type swept struct {
-	Event  string      `json:"event"`
-	Folder string      `json:"folder"`
-	Runs   []sweptRun  `json:"runs"`
-	Failed []sweptFail `json:"failed"`
-}
-
-// sweptRun is a finished run: its folder, and the settings in which the runs differ.
-type sweptRun struct {
-	Results string            `json:"results"`
-	Varied  map[string]string `json:"varied"`
-}
-
-// sweptFail is a run that failed: why, and the file with its output.
-type sweptFail struct {
-	Run   string `json:"run"`
-	Error string `json:"error"`
-	Log   string `json:"log"`
-}
-
 // conclude prints what came of it.
 func (c *sweepCmd) conclude(s verb.Streams, f *sweep.Folder, failures []sweep.Failure) error {
 	if c.Format == "jsonl" {
-		line := swept{Event: "sweep", Folder: f.Path, Runs: []sweptRun{}, Failed: []sweptFail{}}
+		done, broken := []map[string]any{}, []map[string]string{} // where runs are and how they differ; and why others failed
 		for _, r := range f.Runs {
 			if f.Finished(r) {
-				line.Runs = append(line.Runs, sweptRun{filepath.Join(f.Path, r.Name), r.Varied})
+				done = append(done, map[string]any{"results": filepath.Join(f.Path, r.Name), "varied": r.Varied})
 			}
 		}
 		for _, x := range failures {
-			line.Failed = append(line.Failed, sweptFail{x.Run.Name, x.Err.Error(), x.Log})
+			broken = append(broken, map[string]string{"run": x.Run.Name, "error": x.Err.Error(), "log": x.Log})
 		}
+		line := map[string]any{"event": "sweep", "folder": f.Path, "runs": done, "failed": broken}
 		return errors.Join(json.NewEncoder(s.Out).Encode(line), failed(f, failures))
 	}
 	if len(failures) < len(f.Runs) {

@@ -119,9 +119,7 @@ var program = cli.Program{
 // complete returns the program with the examples of the verbs that were added.
 func complete() cli.Program {
 	p := program
-	for _, v := range verb.Added() {
-		p.Examples += v.Examples
-	}
+	p.Examples += verb.Examples
 	return p
 }
 
