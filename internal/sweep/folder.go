@@ -246,6 +246,7 @@ func (r Runner) Run(ctx context.Context, f *Folder) (failures []Failure, err err
 			run := open[0]
 			open = open[1:]
 			p.Running++
+			report()
 			go func() { ends <- end{run, r.one(ctx, f, run)} }()
 		case p.Running > 0:
 			x := <-ends
@@ -257,12 +258,12 @@ func (r Runner) Run(ctx context.Context, f *Folder) (failures []Failure, err err
 			}
 			done := p.Finished - p.Skipped + p.Failed
 			p.Left = time.Since(begin) / time.Duration(done) * time.Duration(p.All-p.Finished-p.Failed)
+			report()
 		case ctx.Err() != nil:
 			return failures, &InterruptedError{Folder: f.Path, Finished: p.Finished, All: len(f.Runs)}
 		default:
 			return failures, nil
 		}
-		report()
 	}
 }
 
