@@ -117,8 +117,10 @@ func crowdRound(b *testing.B, n, coordinates int) (p *protocol.Plan, survivors i
 	for i := range trainers {
 		trainers[i] = quiet{}
 	}
+	named := *p
+	named.Session = protocol.SessionID{1}
 	out, err := sim.Run(b.Context(), sim.Config{
-		Strategy: &once{plan: p}, Trainers: trainers, Rounds: 1, Real: true, Seed: 1, Workers: protocol.Workers(runtime.GOMAXPROCS(0)),
+		Session: named.Session, Strategy: &once{plan: &named}, Trainers: trainers, Rounds: 1, Real: true, Seed: 1, Workers: protocol.Workers(runtime.GOMAXPROCS(0)),
 		Faults:  sim.Faults{Dropout: 0.1, Stages: []protocol.Stage{protocol.StageMaskedInput}},
 		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Hour},
 	})

@@ -45,7 +45,7 @@ const (
 func aheadConfig(k kindOfSum, sitOut float64) (Config, *adder) {
 	strategy := newAdder(protocol.Cohort{Clients: aheadClients, Tolerance: 0.3, Colluders: 0.05}, noisy(aheadClients, protocol.Split), aheadRounds)
 	trainers, _ := bits(aheadClients)
-	return Config{Strategy: strategy, Trainers: trainers, Rounds: aheadRounds, Network: network, Seed: 3,
+	return Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: aheadRounds, Network: network, Seed: 3,
 		Real: k.real, Mode: k.mode, Draw: k.draw, VerifyInputs: k.verify, SitOut: sitOut}, strategy
 }
 
@@ -142,7 +142,7 @@ func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	strategy := newAdder(protocol.Cohort{Clients: n}, exact(n), 3)
 	slow := network
 	slow.Up, slow.Down = 8000, 8e6 // 1 ms a byte up, 1 µs a byte down
-	out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: slow}, nil)
+	out, err := runWith(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 3, Network: slow}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +178,8 @@ func withoutAhead(t *testing.T, cfg Config) *federation {
 	f.aggregator = aggregator.New(aggregator.Config{Clients: len(f.clients), StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator})
 	for i := range f.clients {
 		id := protocol.ClientID(i)
-		f.clients[i] = *client.New(client.Config{ID: id, Session: cfg.Session, Trainer: f.streams.trainer(cfg.Trainers[i], id),
-			NewSum: func(s protocol.Setup) (client.Sum, error) { return sums.client(id, s) }, Noise: new(client.Samplers), Entropy: f.streams.noise(clientName(i))})
+		f.clients[i] = *client.New(client.Config{ID: id, Session: cfg.Session, Trainer: cfg.Trainers[i],
+			NewSum: func(s protocol.Setup) (client.Sum, error) { return sums.client(id, s) }, Noise: new(client.Samplers), Entropy: f.streams.Client(i)})
 	}
 	return f
 }

@@ -46,8 +46,9 @@ func Example() {
 		trainers[i] = one{}
 	}
 	outcome, err := sim.Run(context.Background(), sim.Config{
+		Session: protocol.SessionID{1},
 		Strategy: &count{plan: &protocol.Plan{
-			Round: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.3},
+			Session: protocol.SessionID{1}, Round: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.3},
 			Releases: []protocol.Release{{Name: "count", Len: 1, L2: 1, MaxNonZero: 1, Scale: 1, Width: 8}},
 		}},
 		Trainers: trainers, Rounds: 1, Seed: 1, Workers: 2,

@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"strconv"
@@ -204,7 +203,7 @@ func newSums(cfg Config, from *Entropy) (sums, error) {
 	if cfg.Real {
 		return realSums(cfg, from)
 	}
-	src, tables := from.noise(idealSum), cmp.Or(cfg.Tables, new(noise.Tables))
+	src, tables := from.Sum(), cmp.Or(cfg.Tables, new(noise.Tables))
 	join := secagg.IdealClients(cfg.Draw)
 	return sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
@@ -220,7 +219,7 @@ func realSums(cfg Config, from *Entropy) (sums, error) {
 		params.Identities = make([]ed25519.PublicKey, len(identities))
 		for i := range identities {
 			seed := make([]byte, ed25519.SeedSize)
-			if _, err := io.ReadFull(from.keys(clientName(i)).Stream("identity", 0), seed); err != nil {
+			if _, err := io.ReadFull(from.Client(i).Stream("identity", 0), seed); err != nil {
 				return sums{}, err
 			}
 			identities[i] = ed25519.NewKeyFromSeed(seed)
@@ -241,7 +240,7 @@ func realSums(cfg Config, from *Entropy) (sums, error) {
 	for i := range parties {
 		var err error
 		parties[i], err = secagg.NewParty(secagg.PartyConfig{
-			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: from.keys(clientName(i)), Identity: identities[i],
+			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: from.Client(i), Identity: identities[i],
 			Agreements: agreements,
 		})
 		if err != nil {
@@ -251,105 +250,28 @@ func realSums(cfg Config, from *Entropy) (sums, error) {
 	return s, nil
 }
 
-const idealSum = "ideal-sum"
-
-func clientName(i int) string { return "client/" + strconv.Itoa(i) }
-
-// Entropy gives the parties of a run their randomness. All of it is bound to the run, so that runs
+// Entropy gives the parties of a run their randomness. All of it is bound to the session, so that runs
 // of one seed with different releases do not share their noise. Otherwise one run's released noise
 // could be subtracted from the other's sums.
-//
-// A session that the caller chose identifies the run. Without a session the configuration does and,
-// for draws of a round, the plan, which is unknown before the strategy makes it: equal noise
-// needs equal plans.
 type Entropy struct {
 	seed uint64
 	run  string
-	// plans holds the hashes of the plans so far, by round; nil if the caller chose the
-	// session. It changes between computations only.
-	plans map[uint64][sha256.Size]byte
 }
 
-func newStreams(c Config) *Entropy {
-	if c.Session != (protocol.SessionID{}) {
-		return &Entropy{seed: c.Seed, run: fmt.Sprintf("%x", c.Session)}
-	}
-	return &Entropy{seed: c.Seed, run: fmt.Sprintf("unnamed/%x", c.identity()), plans: make(map[uint64][sha256.Size]byte)}
-}
-
-// identity hashes everything in the configuration that influences which clients are in a sum, and
-// so the releases. It leaves out how sums are computed: real and ideal sums release the same.
-func (c Config) identity() [sha256.Size]byte {
-	t := protocol.NewTranscript("fedsim/sim/run/v1").
-		Uint(uint64(len(c.Trainers))).Uint(uint64(c.Rounds)).Float(c.SitOut)
-	f := c.Faults
-	t.Float(f.Dropout).Uint(uint64(len(f.Stages)))
-	for _, stage := range f.Stages {
-		t.Uint(uint64(stage))
-	}
-	t.Float(f.Leave).Float(f.Away).Uint(uint64(f.AwayRounds))
-	n := c.Network
-	return t.Uint(uint64(n.Latency)).Float(n.Up).Float(n.Down).
-		Uint(uint64(n.Compute)).Uint(uint64(n.StageTimeout)).Sum()
-}
-
-// EntropyOf returns the Entropy of a run with a seed and a session ([Config]), which must not be
-// zero.
+// EntropyOf returns the Entropy of a run with a seed and a session ([Config]).
 func EntropyOf(seed uint64, session protocol.SessionID) *Entropy {
-	return newStreams(Config{Seed: seed, Session: session})
+	return &Entropy{seed, fmt.Sprintf("%x", session)}
 }
 
 // Client returns the source of the client with that ID.
-func (s *Entropy) Client(i int) entropy.Source { return s.noise(clientName(i)) }
+func (s *Entropy) Client(i int) entropy.Source { return s.of("client/" + strconv.Itoa(i)) }
 
 // Sum returns the source of an ideal sum's noise.
-func (s *Entropy) Sum() entropy.Source { return s.noise(idealSum) }
+func (s *Entropy) Sum() entropy.Source { return s.of("ideal-sum") }
 
 // Apart returns the source of secrets for a run without clients, bound to its session.
 func Apart(seed uint64, session protocol.SessionID) entropy.Source {
-	return newStreams(Config{Seed: seed, Session: session}).keys("apart")
+	return EntropyOf(seed, session).of("apart")
 }
 
-// planned records a plan before any draw for it.
-func (s *Entropy) planned(p *protocol.Plan) {
-	if s.plans != nil {
-		s.plans[p.Round] = p.Hash()
-	}
-}
-
-// keys returns a party's source for the keys and masks of the secure sum, which hide nothing in a
-// simulation.
-func (s *Entropy) keys(party string) entropy.Source { return simulated.New(s.seed, s.run+"/"+party) }
-
-// noise returns a party's source of noise: streams numbered by round.
-func (s *Entropy) noise(party string) entropy.Source {
-	if s.plans == nil {
-		return s.keys(party)
-	}
-	return simulated.Numbered(func(round uint64) entropy.Source { return s.of(party, round) })
-}
-
-// of returns a party's source for one round, however its streams are numbered.
-func (s *Entropy) of(party string, round uint64) entropy.Source {
-	return simulated.New(s.seed, fmt.Sprintf("%s/%x/%s", s.run, s.plans[round], party))
-}
-
-// trainer makes a trainer draw from streams of the plan, if plans distinguish runs. The trainer may
-// number its streams as it likes.
-func (s *Entropy) trainer(t client.Trainer, id protocol.ClientID) client.Trainer {
-	if s.plans == nil {
-		return t
-	}
-	return planned{t, s, clientName(int(id))}
-}
-
-// planned is a trainer that draws from streams of the plan.
-type planned struct {
-	client.Trainer
-	streams *Entropy
-	party   string
-}
-
-func (t planned) Contribute(p *protocol.Plan, _ entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	return t.Trainer.Contribute(p, t.streams.of(t.party, p.Round), run)
-}
+func (s *Entropy) of(party string) entropy.Source { return simulated.New(s.seed, s.run+"/"+party) }

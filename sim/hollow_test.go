@@ -80,7 +80,6 @@ func TestHollowRunIsTheRun(t *testing.T) {
 			trainers, _ := bits(n)
 			seen, ledgers := make([]asked, n), make([]tally, n)
 			strategy := newAdder(cohort, release, rounds)
-			strategy.plan.Session = protocol.SessionID{1}
 			c := Config{Session: strategy.plan.Session, Strategy: savedAdder{strategy}, Rounds: rounds, Network: network, Faults: faults,
 				SitOut: 0.2, Seed: 3, Workers: 2, Trainers: trainers, Ledgers: make([]client.Ledger, n)}
 			for i := range n {
@@ -144,7 +143,6 @@ func TestHollowRunIsTheRun(t *testing.T) {
 func TestHollowRunIsRefused(t *testing.T) {
 	trainers, _ := bits(4)
 	adder := newAdder(protocol.Cohort{Clients: 4}, exact(4), 1)
-	adder.plan.Session = protocol.SessionID{1}
 	ok := Config{Session: adder.plan.Session, Strategy: savedAdder{adder}, Trainers: trainers, Rounds: 1, Network: network,
 		Hollow: func(uint64, protocol.ClientID) {}}
 	if _, err := Run(context.Background(), ok); err != nil {

@@ -52,7 +52,7 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := Config{Strategy: strategy, Trainers: trainers, Ledgers: ledgers, Rounds: rounds, Network: network, Real: true, Seed: 3, Workers: 1}
+	cfg := Config{Session: testSession, Strategy: strategy, Trainers: trainers, Ledgers: ledgers, Rounds: rounds, Network: network, Real: true, Seed: 3, Workers: 1}
 	f, err := newFederation(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -70,9 +70,9 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 	f.instead = make(map[protocol.ClientID]role)
 	for c := range protocol.ClientID(die) {
 		m := &mortal{role: &f.clients[c], round: 2, reborn: func() role {
-			return client.New(client.Config{ID: c, Session: f.cfg.Session, Trainer: f.streams.trainer(f.cfg.Trainers[c], c), Ledger: f.cfg.Ledgers[c],
+			return client.New(client.Config{ID: c, Session: f.cfg.Session, Trainer: f.cfg.Trainers[c], Ledger: f.cfg.Ledgers[c],
 				NewSum: func(s protocol.Setup) (client.Sum, error) { return sums.client(c, s) }, Noise: new(client.Samplers),
-				Entropy: f.streams.noise(clientName(int(c))), Rounds: rounds, Last: 1})
+				Entropy: f.streams.Client(int(c)), Rounds: rounds, Last: 1})
 		}}
 		m.dies = func() {
 			f.arrive(f.now.Add(time.Millisecond), arrival{to: to, what: protocol.Disconnected{Client: c, Connection: uint64(c) + 1}})

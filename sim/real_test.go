@@ -54,7 +54,7 @@ func TestRealIsIdeal(t *testing.T) {
 					for i := range both {
 						trainers, _ := bits(n)
 						both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}, noisy(n, sort.kind), 2)
-						cfg := Config{Strategy: both[i], Trainers: trainers, Rounds: 2, Network: network, Seed: 3, Draw: secagg.DrawClient}
+						cfg := Config{Session: testSession, Strategy: both[i], Trainers: trainers, Rounds: 2, Network: network, Seed: 3, Draw: secagg.DrawClient}
 						if i == 1 {
 							cfg.Real, cfg.Mode, cfg.VerifyInputs = true, sort.mode, sort.verify
 						}
@@ -90,7 +90,7 @@ func TestCrowdIsIdeal(t *testing.T) {
 	for i := range both {
 		trainers, _ := bits(n)
 		both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.02}, noisy(n, protocol.Split), 3)
-		_, err := Run(t.Context(), Config{Strategy: both[i], Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Draw: secagg.DrawClient, Real: i == 1,
+		_, err := Run(t.Context(), Config{Session: testSession, Strategy: both[i], Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Draw: secagg.DrawClient, Real: i == 1,
 			SitOut: 0.1, Workers: 2, Faults: Faults{Dropout: 0.05, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}})
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestLostAtConsistency(t *testing.T) {
 	for _, lost := range []int{0, 1, 2, 3} {
 		trainers, _ := bits(n)
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.17, Colluders: 0.05}, exact(n), 1)
-		cfg := Config{Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: graph.Active}
+		cfg := Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: graph.Active}
 		out, err := runWith(t, cfg, script{protocol.StageConsistency, lost})
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func checkWorkers(t *testing.T, kind protocol.NoiseKind, stages []protocol.Stage
 	for _, workers := range []protocol.Workers{1, 2, 8} {
 		trainers, _ := bits(n)
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.4}, noisy(n, kind), 3)
-		out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Real: true,
+		out, err := Run(context.Background(), Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Real: true,
 			Workers: workers, Seed: 7, Faults: Faults{Dropout: 0.2, Stages: stages}})
 		if err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestCost(t *testing.T) {
 		mode := c.mode
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.05}, c.release, 1)
 		trainers, _ := bits(n)
-		out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: mode}, nil)
+		out, err := runWith(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: mode}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestCost(t *testing.T) {
 func TestRidersAreBookedOnce(t *testing.T) {
 	const n, rounds = 6, 3
 	trainers, _ := bits(n)
-	out, err := runWith(t, Config{Strategy: newAdder(protocol.Cohort{Clients: n}, exact(n), rounds), Trainers: trainers,
+	out, err := runWith(t, Config{Session: testSession, Strategy: newAdder(protocol.Cohort{Clients: n}, exact(n), rounds), Trainers: trainers,
 		Rounds: rounds, Network: network, Real: true}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestRidersAreBookedOnce(t *testing.T) {
 
 func TestConfigOfSums(t *testing.T) {
 	trainers, _ := bits(4)
-	good := Config{Strategy: newAdder(protocol.Cohort{Clients: 4}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network}
+	good := Config{Session: testSession, Strategy: newAdder(protocol.Cohort{Clients: 4}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network}
 	for name, change := range map[string]func(*Config){
 		"active and ideal":                func(c *Config) { c.Mode = graph.Active },
 		"consistency in semi-honest mode": func(c *Config) { c.Faults.Stages = []protocol.Stage{protocol.StageConsistency} },
@@ -310,7 +310,7 @@ func TestLostAtNoStage(t *testing.T) {
 	for kind, sound := range map[protocol.NoiseKind]bool{protocol.Split: false, protocol.TwoRound: true} {
 		trainers, _ := bits(n)
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.5}, noisy(n, kind), 2)
-		out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 2, Network: network, Seed: 2,
+		out, err := Run(context.Background(), Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 2, Network: network, Seed: 2,
 			Faults: Faults{Dropout: 0.2, Stages: []protocol.Stage{protocol.StageReplace}}})
 		if (err == nil) != sound {
 			t.Errorf("clients drop out at replace and noise is %s: %v", kind, err)
@@ -331,7 +331,7 @@ func TestClockOfActiveMode(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
 		trainers, _ := bits(12)
 		strategy := newAdder(protocol.Cohort{Clients: 12, Tolerance: 0.17, Colluders: 0.05}, exact(12), 1)
-		out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 1, Network: fast, Real: true, Mode: mode}, nil)
+		out, err := runWith(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: fast, Real: true, Mode: mode}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

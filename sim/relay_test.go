@@ -18,7 +18,7 @@ func relayed(t *testing.T, kind protocol.NoiseKind, r Relays, fates calendar) (*
 	const n, rounds = 12, 3
 	strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.34, Colluders: 0.05}, noisy(n, kind), rounds)
 	trainers, _ := bits(n)
-	out, _, err := runThrough(t, Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Seed: 3, Real: true, Workers: 2}, r, fates)
+	out, _, err := runThrough(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Seed: 3, Real: true, Workers: 2}, r, fates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestRelaysTakeVectorsOff(t *testing.T) {
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}, noisy(length, protocol.Split), rounds)
 		strategy.plan.Broadcast = make([]byte, 10000)
 		trainers, _ := bits(n)
-		_, through, err := runThrough(t, Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Real: true}, r, nil)
+		_, through, err := runThrough(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Real: true}, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestRelaysOfACrowd(t *testing.T) {
 	for _, r := range []Relays{{}, {Count: 4}, {Count: 17}} {
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.3, Colluders: 0.02}, noisy(n, protocol.Split), 3)
 		trainers, _ := bits(n)
-		_, _, err := runThrough(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Real: true,
+		_, _, err := runThrough(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Real: true,
 			SitOut: 0.1, Workers: 2, Faults: Faults{Dropout: 0.05, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}}, r, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -67,9 +67,6 @@ func (c Config) checkFrom() error {
 	if c.Hollow != nil && (c.Real || c.Draw != secagg.DrawSum || c.From != nil) {
 		return ErrHollow
 	}
-	if c.Session == (protocol.SessionID{}) {
-		return errors.New("a run without a session cannot be gone on with: its noise follows from the models in its plans")
-	}
 	if _, ok := c.Strategy.(server.Durable); !ok {
 		return errors.New("the strategy is not a server.Durable: its state cannot be kept")
 	}
@@ -211,7 +208,7 @@ func (f *federation) resumed(cfg Config) Config {
 				continue
 			} else if !ok {
 				return fmt.Errorf("client %d keeps nothing, and the snapshot has %d bytes of it", i, len(state))
-			} else if err := r.Resume(state, f.streams.noise(clientName(i))); err != nil {
+			} else if err := r.Resume(state, f.streams.Client(i)); err != nil {
 				return fmt.Errorf("client %d: %w", i, err)
 			}
 		}

@@ -25,7 +25,7 @@ func TestStrategyOfOtherRounds(t *testing.T) {
 		for _, real := range []bool{false, true} {
 			trainers, _ := bits(4)
 			strategy := newAdder(protocol.Cohort{Clients: 4}, exact(4), c.planned)
-			out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: c.rounds, Network: network, Real: real})
+			out, err := Run(context.Background(), Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: c.rounds, Network: network, Real: real})
 			switch {
 			case c.want == "":
 				if err != nil || len(out.Rounds) != c.rounds {
@@ -45,7 +45,7 @@ func TestStrategyThatPassesOverAnRound(t *testing.T) {
 	trainers, _ := bits(4)
 	strategy := newAdder(protocol.Cohort{Clients: 4}, exact(4), 3)
 	strategy.at = 1
-	_, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network})
+	_, err := Run(context.Background(), Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network})
 	if err == nil || !strings.Contains(err.Error(), "ended after 2 rounds; Config.Rounds is 3") {
 		t.Errorf("two rounds, numbered 2 and 3, of three: %v", err)
 	}

@@ -96,7 +96,6 @@ func (f *federation) observe(e protocol.Envelope) error {
 		if err := f.close(m.Plan.Broadcast); err != nil {
 			return err
 		}
-		f.streams.planned(m.Plan)
 		f.open(m.Plan.Setup())
 	case *protocol.Result:
 		f.present.Survivors, f.present.Answered = m.Survivors, m.Answered

@@ -19,12 +19,11 @@ func (s silent) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]p
 }
 func (silent) Finish([]byte, protocol.Runner) error { return nil }
 
-// selfNoised draws as many uniform numbers itself, from the stream that a trainer of its own
-// noise is most likely to open.
+// selfNoised draws as many uniform numbers itself, from the stream of the round.
 type selfNoised struct{ coordinates int }
 
-func (s selfNoised) Contribute(_ *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
-	v, stream := make([]float64, s.coordinates), src.Stream("noise", 0)
+func (s selfNoised) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	v, stream := make([]float64, s.coordinates), src.Stream("noise", p.Round)
 	for i := range v {
 		u, err := entropy.Uniform(stream, 1000)
 		if err != nil {
@@ -41,13 +40,13 @@ const (
 	noiseCoordinates = 5000
 )
 
-// noiseOf returns the sums of a run without a session, all rounds one after the other.
+// noiseOf returns the sums of a run, all rounds one after the other.
 func noiseOf(t *testing.T, trainer client.Trainer, change func(*Config, *adder)) []float64 {
 	t.Helper()
 	r := protocol.Release{Name: "noise", Len: noiseCoordinates, L2: 1e6, MaxNonZero: noiseCoordinates, Scale: 1, Width: 40,
 		Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}}
 	strategy := newAdder(protocol.Cohort{Clients: noiseClients, Tolerance: 0.5}, r, 2)
-	cfg := Config{Strategy: strategy, Rounds: 2, Network: network, Seed: 1}
+	cfg := Config{Session: testSession, Strategy: strategy, Rounds: 2, Network: network, Seed: 1}
 	for range noiseClients {
 		cfg.Trainers = append(cfg.Trainers, trainer)
 	}
@@ -74,25 +73,14 @@ func correlation(a, b []float64) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// Runs without a session that release differently must not share their noise, else
-// one run's could be taken out of the other's sums. Of independent noise the
-// correlation over 10,000 coordinates has a deviation of 0.01, so that the bound of
-// 0.06 fails a correct draw with probability below 1e-8.
-func TestRunsThatReleaseDifferentlyShareNoNoise(t *testing.T) {
-	variance := func(v float64) func(*Config, *adder) {
-		return func(_ *Config, a *adder) { a.plan.Releases[0].Noise.Variance = v }
-	}
+// Runs of different sessions or seeds must not share their noise, else one run's could be
+// taken out of the other's sums. Of independent noise the correlation over 10,000
+// coordinates has a deviation of 0.01, so that the bound of 0.06 fails a correct draw with
+// probability below 1e-8.
+func TestRunsOfOtherSessionsShareNoNoise(t *testing.T) {
 	others := map[string]func(*Config, *adder){
-		"variance":  variance(4e6),
-		"scale":     func(_ *Config, a *adder) { a.plan.Releases[0].Scale = 2 },
-		"bound":     func(_ *Config, a *adder) { a.plan.Releases[0].L2 = 2e6 },
-		"phase":     func(_ *Config, a *adder) { a.plan.Phase = "other" },
-		"tolerance": func(_ *Config, a *adder) { a.plan.Cohort.Tolerance = 0.25 },
-		"model":     func(_ *Config, a *adder) { a.plan.Broadcast = []byte("model") },
-		"sit-out":   func(c *Config, _ *adder) { c.SitOut = 0.25 },
-		"faults":    func(c *Config, _ *adder) { c.Faults.Leave = 1e-9 },
-		"network":   func(c *Config, _ *adder) { c.Network.StageTimeout *= 2 },
-		"seed":      func(c *Config, _ *adder) { c.Seed = 2 },
+		"session": func(c *Config, a *adder) { c.Session, a.plan.Session = protocol.SessionID{2}, protocol.SessionID{2} },
+		"seed":    func(c *Config, _ *adder) { c.Seed = 2 },
 	}
 	for name, kind := range map[string]struct {
 		trainer client.Trainer
@@ -120,9 +108,6 @@ func TestRunsThatReleaseDifferentlyShareNoNoise(t *testing.T) {
 			t.Errorf("noise %s: that of two rounds has a correlation of %.3f", name, c)
 		}
 		for what, change := range others {
-			if name == "of a trainer" && what == "variance" {
-				change = func(_ *Config, a *adder) { a.plan.Releases[0].Noise.Multiplier = 2 }
-			}
 			if c := correlation(base, run(change)); math.Abs(c) > 0.06 {
 				t.Errorf("noise %s: runs that differ in %s have noise of correlation %.3f", name, what, c)
 			}

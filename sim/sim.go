@@ -47,10 +47,9 @@ func (n Network) Validate() error {
 
 // Config is a federation to simulate.
 type Config struct {
-	// Session identifies the run, as in plans. Runs with the same session and seed draw
-	// the same noise, whatever they release, so two runs with different releases need
-	// different sessions. Zero: noise is bound to the plans and to this configuration
-	// instead, and is the same only if these are.
+	// Session identifies the run, as in plans; it is not zero. Runs with the same session and
+	// seed draw the same noise, whatever they release, so two runs with different releases need
+	// different sessions.
 	Session  protocol.SessionID
 	Strategy server.Strategy
 	Trainers []client.Trainer // one for each client
@@ -75,7 +74,7 @@ type Config struct {
 	// Round, if set, is called after each round with the shared model.
 	Round func(Round, []byte) error
 	// Between, if set, is called after Round, except after the last round, and may take a
-	// snapshot. It needs a Session and a Strategy that is a server.Durable.
+	// snapshot. It needs a Strategy that is a server.Durable.
 	Between func(take func() (*Snapshot, error)) error
 	// From, if set, is a snapshot of the same configuration that the run continues from. Round
 	// and Between are not called for the rounds of the snapshot.
@@ -87,7 +86,7 @@ type Config struct {
 	Logged func(at time.Duration, e protocol.Event)
 	// Hollow, if set, makes a run without numbers: all sums are empty, and the strategy absorbs none. The clients that are there, the
 	// charges and the bytes are as in another run whose strategy makes the same plans. So a driver can compute the numbers
-	// elsewhere, to the bits of that run. Hollow hears of each client whose input is in a round's sum. It needs a Session, a
+	// elsewhere, to the bits of that run. Hollow hears of each client whose input is in a round's sum. It needs a
 	// Strategy that is a server.Durable, no From, and ideal sums that draw their noise themselves: messages of other sums
 	// depend on contributions.
 	Hollow func(round uint64, c protocol.ClientID)
@@ -96,6 +95,7 @@ type Config struct {
 // Validate reports everything that makes the federation unusable.
 func (c Config) Validate() error {
 	errs := problems.List{c.Faults.Validate(), c.Network.Validate()}
+	errs.If(c.Session == protocol.SessionID{}, "no session is given: runs that release different things would share their noise")
 	if errs.If(c.Strategy == nil, "no strategy is given"); c.Strategy != nil {
 		errs = append(errs, c.checkFrom())
 	}
@@ -234,7 +234,7 @@ type federation struct {
 
 func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
-	streams := newStreams(cfg)
+	streams := EntropyOf(cfg.Seed, cfg.Session)
 	f := &federation{
 		streams: streams, queue: &queue{byTime: make(map[int64]*instant)},
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
@@ -246,16 +246,16 @@ func newFederation(cfg Config) (*federation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides = f.fold(cfg.hollow(sides, streams.noise(idealSum)))
+	sides = f.fold(cfg.hollow(sides, streams.Sum()))
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Rounds: uint64(cfg.Rounds), SitOut: cfg.SitOut,
 	})
 	shared := &client.Shared{
 		Session: cfg.Session, NewSum: sides.client, Noise: new(client.Samplers), Rounds: uint64(cfg.Rounds),
-		Trainer: func(id protocol.ClientID) client.Trainer { return streams.trainer(cfg.Trainers[id], id) },
+		Trainer: func(id protocol.ClientID) client.Trainer { return cfg.Trainers[id] },
 		Entropy: func(id protocol.ClientID) entropy.Source { // named when it is first drawn from
-			return simulated.Numbered(func(uint64) entropy.Source { return streams.noise(clientName(int(id))) })
+			return simulated.Numbered(func(uint64) entropy.Source { return streams.Client(int(id)) })
 		},
 	}
 	if cfg.Ledgers != nil {

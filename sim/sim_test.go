@@ -25,9 +25,12 @@ type adder struct {
 	skipped map[uint64]error
 }
 
+// testSession is the session of most runs here.
+var testSession = protocol.SessionID{1}
+
 func newAdder(c protocol.Cohort, r protocol.Release, rounds uint64) *adder {
 	return &adder{
-		plan: protocol.Plan{Phase: "add", Cohort: c, Releases: []protocol.Release{r}}, rounds: rounds,
+		plan: protocol.Plan{Session: testSession, Phase: "add", Cohort: c, Releases: []protocol.Release{r}}, rounds: rounds,
 		sums: make(map[uint64]protocol.Sums), skipped: make(map[uint64]error),
 	}
 }
@@ -112,7 +115,7 @@ func TestSumIsThatOfTheSurvivors(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", stage, lost), func(t *testing.T) {
 				strategy := newAdder(cohort, exact(n), 1)
 				trainers, _ := bits(n)
-				out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network}, script{stage, lost})
+				out, err := runWith(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network}, script{stage, lost})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -177,7 +180,7 @@ func TestAttemptsAreCharged(t *testing.T) {
 				}
 				ledgers[i], own[i] = l, l
 			}
-			out, err := runWith(t, Config{Strategy: newAdder(cohort, release, 1), Trainers: trainers, Ledgers: ledgers, Rounds: 1, Network: network}, script{c.stage, c.lost})
+			out, err := runWith(t, Config{Session: testSession, Strategy: newAdder(cohort, release, 1), Trainers: trainers, Ledgers: ledgers, Rounds: 1, Network: network}, script{c.stage, c.lost})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +216,7 @@ func TestOverspendingStopsTheRun(t *testing.T) {
 		}
 		ledgers[i] = l
 	}
-	_, err := runWith(t, Config{Strategy: newAdder(protocol.Cohort{Clients: n}, release, 5), Trainers: trainers, Ledgers: ledgers, Rounds: 5, Network: network}, nil)
+	_, err := runWith(t, Config{Session: testSession, Strategy: newAdder(protocol.Cohort{Clients: n}, release, 5), Trainers: trainers, Ledgers: ledgers, Rounds: 5, Network: network}, nil)
 	var over *dp.OverspendError
 	if !errors.As(err, &over) {
 		t.Fatalf("run ended with %v, want an overspending refused", err)
@@ -227,7 +230,7 @@ func TestClockAndBytes(t *testing.T) {
 	strategy := newAdder(protocol.Cohort{Clients: n}, exact(n), 1)
 	slow := network
 	slow.Up, slow.Down = 8000, 8e6 // a kilobyte a second up
-	out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 1, Network: slow}, nil)
+	out, err := runWith(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: slow}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +292,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 		for _, workers := range []protocol.Workers{1, 2, 8} {
 			trainers, _ := bits(n)
 			strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.5}, release, 4)
-			out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 4, Network: network,
+			out, err := Run(context.Background(), Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 4, Network: network,
 				Workers: workers, Seed: 7, Draw: draw, Faults: Faults{Dropout: 0.2, Stages: []protocol.Stage{1, 2, 3, 5}}})
 			if err != nil {
 				t.Fatal(err)
@@ -315,7 +318,7 @@ func TestCancelled(t *testing.T) {
 	trainers, _ := bits(4)
 	ctx, cancel := context.WithCancel(context.Background())
 	strategy := newAdder(protocol.Cohort{Clients: 4}, exact(4), 10)
-	_, err := Run(ctx, Config{Strategy: strategy, Trainers: trainers, Rounds: 10, Network: network,
+	_, err := Run(ctx, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 10, Network: network,
 		Round: func(it Round, _ []byte) error {
 			if it.Number == 3 {
 				cancel()
@@ -333,7 +336,7 @@ func TestCancelled(t *testing.T) {
 // A round that cannot open must not pass for a finished session.
 func TestHalted(t *testing.T) {
 	trainers, _ := bits(4)
-	_, err := Run(context.Background(), Config{Strategy: newAdder(protocol.Cohort{Clients: 5}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network})
+	_, err := Run(context.Background(), Config{Session: testSession, Strategy: newAdder(protocol.Cohort{Clients: 5}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network})
 	if err == nil {
 		t.Fatal("a plan for 5 clients ran with 4")
 	}
