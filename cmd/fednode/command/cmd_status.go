@@ -256,10 +256,7 @@ type checkCmd struct {
 
 // Run reads a state and says what is in order and what is not.
 func (c *checkCmd) Run(ctx context.Context, s *streams) error {
-	x, err := check.State(c.State, c.Federation)
-	if err == nil && c.Network {
-		err = x.Network(ctx)
-	}
+	x, err := check.State(ctx, c.State, c.Federation, c.Network)
 	if err != nil {
 		return err
 	}

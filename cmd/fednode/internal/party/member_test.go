@@ -89,7 +89,7 @@ func TestLostRegistryIsMadeAgain(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, party.RegistryFile)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := check.State(dir, "")
+	r, err := check.State(t.Context(), dir, "", false)
 	if err != nil || r.Wrong != 0 {
 		t.Errorf("a check calls it wrong: %+v, %v", r, err)
 	}

@@ -313,3 +313,18 @@ func fillResult(dir string, p *experiment.Party, public []byte, session string) 
 	}
 	return store.WriteJSON(filepath.Join(dir, ResultSession), OfSession{Session: session})
 }
+
+// CheckResult says of what session a result is, or what is wrong with it.
+func CheckResult(dir string) (string, error) {
+	session, err := SessionIn(filepath.Join(dir, ResultSession))
+	if err == nil && session == "" {
+		err = fmt.Errorf("%s is missing", ResultSession)
+	}
+	if err == nil {
+		_, err = OpenPublic(dir)
+	}
+	if err == nil {
+		_, err = results.ReadEmbeddings(dir)
+	}
+	return fmt.Sprintf("model and user's embedding of session %s, complete", session), err
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -259,4 +260,34 @@ func WasAbandoned(dir string) (bool, error) {
 // ModelFolderOf returns the folder of a session's model in a server's state.
 func ModelFolderOf(dir, session string) string {
 	return filepath.Join(dir, PastFolder, session, ModelFolder)
+}
+
+// CheckModel says that the model of a session is complete, or what it lacks.
+func CheckModel(dir string) (string, error) {
+	of, err := SessionIn(filepath.Join(dir, SummaryFile))
+	if err != nil {
+		return "", err
+	}
+	if !strings.EqualFold(of, filepath.Base(filepath.Dir(dir))) {
+		return "", fmt.Errorf("%s is missing, or of another session", SummaryFile)
+	}
+	e, err := OpenPublic(dir)
+	if err != nil {
+		return "", err
+	}
+	shared, err := os.ReadFile(filepath.Join(dir, results.SharedFile))
+	if err != nil {
+		return "", err
+	}
+	want, err := e.Instance().Shared(shared)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", results.SharedFile, err)
+	}
+	for _, x := range want {
+		if _, err = os.Stat(filepath.Join(dir, x.Name+".npy")); err != nil {
+			return "", fmt.Errorf("%s: it lacks %s.npy", ModelFolder, x.Name)
+		}
+	}
+	_, err = results.ReadEmbeddings(dir)
+	return "complete", err
 }
