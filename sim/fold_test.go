@@ -40,7 +40,7 @@ func TestFoldedInputs(t *testing.T) {
 		draw      secagg.Draw
 		sitOut    float64
 	}{
-		"many":                     {clients: fewWorks + 500, dropout: 0.2, tolerance: 0.4},
+		"many":                     {clients: largestBatch + 500, dropout: 0.2, tolerance: 0.4},
 		"clients draw":             {clients: 60, dropout: 0.2, tolerance: 0.4, draw: secagg.DrawClient},
 		"some sit out":             {clients: 200, dropout: 0.2, tolerance: 0.6, sitOut: 0.3},
 		"rounds are lost":          {clients: 40, dropout: 0.3, tolerance: 0.25},

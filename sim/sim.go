@@ -269,18 +269,16 @@ func newFederation(cfg Config) (*federation, error) {
 // workers, then the roles hear of everything in the order it was scheduled.
 func (f *federation) happen(ctx context.Context, i *instant) error {
 	f.now = i.at
-	some := len(i.works)
-	if some > fewWorks && f.distinct(i.works) {
-		some = fewWorks
-	}
-	for works := range slices.Chunk(i.works, max(some, 1)) {
-		done, err := f.compute(ctx, works)
+	for works := i.works; len(works) > 0; {
+		n := f.batch(len(works), func(k int) protocol.Party { return works[k].by })
+		done, err := f.compute(ctx, works[:n])
 		if err == nil {
 			err = f.tell(done)
 		}
 		if err != nil {
 			return err
 		}
+		works = works[n:]
 	}
 	if err := f.tell(i.inputs); err != nil {
 		return err
@@ -292,31 +290,21 @@ func (f *federation) happen(ctx context.Context, i *instant) error {
 	return nil
 }
 
-// fewWorks is the number of computations of different roles whose results are kept at once. It
-// changes no result: no role's computation depends on another role's inputs.
-const fewWorks = 1 << 13
-
-// compute runs works concurrently, except works of one role, which run one after the other.
+// compute runs a batch of works.
 func (f *federation) compute(ctx context.Context, works []work) ([]arrival, error) {
 	done := make([]arrival, len(works))
 	inner := protocol.Workers(1)
 	if len(works) == 1 {
 		inner = f.cfg.Workers // a lone computation, of the server say, gets all of them
 	}
-	for _, pass := range f.passes(works) {
-		err := f.along(len(pass), func(k int) {
-			if ctx.Err() != nil {
-				return
-			}
-			w := works[pass[k]]
-			done[pass[k]] = arrival{to: w.by, what: w.job.Do(inner)}
-			works[pass[k]].job.Do = nil // it may hold a client's whole input
-		})
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, err
+	err := f.along(len(works), func(k int) {
+		if ctx.Err() != nil {
+			return
 		}
-	}
-	return done, nil
+		done[k] = arrival{to: works[k].by, what: works[k].job.Do(inner)}
+		works[k].job.Do = nil // it may hold a client's whole input
+	})
+	return done, cmp.Or(err, ctx.Err())
 }
 
 // carryOut carries out a role's effects in answer to an input.

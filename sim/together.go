@@ -7,8 +7,9 @@ import "github.com/fedsim/fedsim/protocol"
 // order. The run is the same at any number of workers. One worker carries out the effects of a
 // batch while the others continue with the next batch.
 
-// largestBatch is the number of clients that step at once: enough to keep workers busy, and few
-// enough that their effects stay in the cache.
+// largestBatch is the number of clients that step or compute at once: enough to keep workers busy, and
+// few enough that their effects stay in the cache. It changes no result: no role's computation depends
+// on another role's inputs.
 const largestBatch = 4096
 
 // together is the memory of a batch of clients. Batches use it one after the other.
@@ -26,52 +27,33 @@ type batch struct {
 	effects  []protocol.Effects
 }
 
-// again begins an empty batch.
-func (t *together) again(clients int) {
+// batch counts the first of n parties that can act at once: different clients, or one other role.
+func (f *federation) batch(n int, party func(k int) protocol.Party) int {
+	t := &f.together
 	if t.number++; t.latest == nil || t.number == 0 {
-		t.latest, t.number = make([]uint32, clients), 1
+		t.latest, t.number = make([]uint32, len(f.clients)), 1
 	}
-}
-
-// take adds a client to the batch. It returns false if the client was there already.
-func (t *together) take(c protocol.ClientID) bool {
-	first := t.latest[c] != t.number
-	t.latest[c] = t.number
-	return first
-}
-
-// distinct reports whether works belong to different clients, and to no other role.
-func (f *federation) distinct(works []work) bool {
-	f.together.again(len(f.clients))
-	for _, w := range works {
-		if w.by.Role != protocol.Client || !f.together.take(w.by.Client) {
-			return false
+	n = min(n, largestBatch)
+	for k := range n {
+		p := party(k)
+		if p.Role != protocol.Client || t.latest[p.Client] == t.number {
+			return max(k, 1)
 		}
+		t.latest[p.Client] = t.number
 	}
-	return true
+	return n
 }
 
 // tell feeds due arrivals to their roles.
 func (f *federation) tell(arrivals []arrival) error {
 	for len(arrivals) > 0 {
-		n := f.batch(arrivals)
+		n := f.batch(len(arrivals), func(k int) protocol.Party { return arrivals[k].to })
 		if err := f.step(arrivals[:n]); err != nil {
 			return err
 		}
 		arrivals = arrivals[n:]
 	}
 	return nil
-}
-
-// batch counts the first arrivals that can step at once: different clients, or one other role.
-func (f *federation) batch(arrivals []arrival) int {
-	f.together.again(len(f.clients))
-	for n, a := range arrivals[:min(len(arrivals), largestBatch)] {
-		if a.to.Role != protocol.Client || !f.together.take(a.to.Client) {
-			return max(n, 1)
-		}
-	}
-	return min(len(arrivals), largestBatch)
 }
 
 // step feeds a batch of inputs to their roles. The effects of clients are carried out in order
@@ -141,35 +123,4 @@ func (f *federation) role(p protocol.Party) role {
 		}
 		return &f.clients[p.Client]
 	}
-}
-
-// passes splits works so that each pass has at most one work of a role. Works of many clients
-// mostly are one pass.
-func (f *federation) passes(works []work) [][]int {
-	var passes [][]int
-	left := make([]int, len(works))
-	for i := range left {
-		left[i] = i
-	}
-	for len(left) > 0 {
-		f.together.again(len(f.clients))
-		heard := make(map[protocol.Party]bool) // of roles other than clients
-		var rest []int
-		pass := left[:0]
-		for _, i := range left {
-			first := false
-			if by := works[i].by; by.Role == protocol.Client {
-				first = f.together.take(by.Client)
-			} else {
-				first, heard[by] = !heard[by], true
-			}
-			if first {
-				pass = append(pass, i)
-			} else {
-				rest = append(rest, i)
-			}
-		}
-		passes, left = append(passes, pass), rest
-	}
-	return passes
 }
