@@ -318,17 +318,17 @@ func (c *Client) final(model []byte) protocol.Effects {
 		return c.ignored(protocol.StageAdvertise, errors.New("the session is over"))
 	}
 	c.finished, c.round, c.next = true, nil, nil
-	return start(c, nil, func(run protocol.Runner) ([]byte, error) {
+	return protocol.Effects{Work: []protocol.Work{protocol.NewWork(c.begin(nil), func(run protocol.Runner) ([]byte, error) {
 		if err := c.Trainer(c.id).Finish(model, run); err != nil {
 			return nil, err
 		}
 		return c.saved()
-	}, func(state []byte) protocol.Effects {
+	}, func(_ time.Time, state []byte) protocol.Effects {
 		return protocol.Effects{
 			Persist: c.trained(state),
 			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.id)}},
 		}
-	})
+	})}}
 }
 
 // saved is the trainer's state, if it has any; as part of a work.

@@ -227,6 +227,15 @@ type dressed struct {
 	anew     uint32
 }
 
+// dress returns a copy of a message, with more in it. What the sum answers stays as it is.
+func dress[M any](made *latest[dressed, *M], d dressed, m *M, set func(*M)) *M {
+	return made.of(d, func() *M {
+		with := *m
+		set(&with)
+		return &with
+	})
+}
+
 // latest is the latest value that was made, and of what.
 type latest[K comparable, V any] struct {
 	known atomic.Pointer[struct {
@@ -279,7 +288,7 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	// The work under way is for a round that is over, and the round before the next is no longer
 	// for this client.
 	c.round, c.next, c.working, c.last, c.anew = nil, r, working{}, s.Round-1, 0
-	return c.reply(r, c.advertising(r.side()))
+	return c.answer(r, false, c.advertising(r.side()))
 }
 
 // sideOf is the client's side of the sum of a round that there may not be.

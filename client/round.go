@@ -75,10 +75,8 @@ func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 	if err != nil || m.Ahead == s.ahead && m.Anew == s.anew {
 		return m, err
 	}
-	return c.advertises.of(dressed{of: m, ahead: s.ahead, anew: s.anew}, func() *protocol.Advertise {
-		with := *m // what the sum answers stays as it is
-		with.Ahead, with.Anew = s.ahead, s.anew
-		return &with
+	return dress(&c.advertises, dressed{of: m, ahead: s.ahead, anew: s.anew}, m, func(to *protocol.Advertise) {
+		to.Ahead, to.Anew = s.ahead, s.anew
 	}), nil
 }
 
@@ -88,10 +86,8 @@ func (c *Shared) share(s side, m *protocol.Roster, run protocol.Runner) (*protoc
 	if err != nil || out.Ahead == s.ahead && out.Anew == s.anew {
 		return out, err
 	}
-	return c.shares.of(dressed{of: out, ahead: s.ahead, anew: s.anew}, func() *protocol.Shares {
-		with := *out
-		with.Ahead, with.Anew = s.ahead, s.anew
-		return &with
+	return dress(&c.shares, dressed{of: out, ahead: s.ahead, anew: s.anew}, out, func(to *protocol.Shares) {
+		to.Ahead, to.Anew = s.ahead, s.anew
 	}), nil
 }
 
@@ -133,14 +129,6 @@ func (c *Client) begin(r *round) uint64 {
 	return c.works
 }
 
-// start has something computed for a round, and take its result in. Until it is done the
-// sum of the round, and of the next if it is part of that, are the computation's.
-func start[T any](c *Client, r *round, compute func(protocol.Runner) (T, error), take func(T) protocol.Effects) protocol.Effects {
-	return protocol.Effects{Work: []protocol.Work{
-		protocol.NewWork(c.begin(r), compute, func(_ time.Time, x T) protocol.Effects { return take(x) }),
-	}}
-}
-
 // done takes the result of work; the result for a round left behind is dropped.
 func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 	w := c.working
@@ -160,14 +148,13 @@ func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 
 type composed struct {
 	message protocol.Message
-	refusal error   // why there is no message
 	shares  *shares // of the noise that was added to the masked input only now
 	// next is the client's next message of the next round, which this message sets up; 0, which is
 	// never next, where nothing changes.
 	next protocol.Stage
 }
 
-// compose computes the message of a stage, from what it was made with.
+// compose computes the message of a stage, from what it was made with. An error is a refusal, and no failure of the computation.
 type compose func(protocol.Runner) (composed, error)
 
 // saying composes nothing but a message.
@@ -178,36 +165,26 @@ func saying[M protocol.Message](f func(protocol.Runner) (M, error)) compose {
 	}
 }
 
-// run composes; what went wrong is a refusal, and no failure of the computation.
-func (f compose) run(run protocol.Runner) (composed, error) {
-	x, err := f(run)
-	x.refusal = err
-	return x, nil
-}
-
-// answer sends a message of the present stage. The message of a heavy sum is composed as work.
-func (c *Client) answer(r *round, f compose) protocol.Effects {
-	if r.sum.Heavy() {
-		return c.compute(r, f)
+// answer sends a message of the present stage, composed at once or as work. Until work is done the sum of the round, and of the next
+// if it is part of that, are the work's.
+func (c *Client) answer(r *round, work bool, f compose) protocol.Effects {
+	if !work {
+		x, err := f(nil)
+		return c.finish(r, x, err)
 	}
-	return c.reply(r, f)
-}
-
-func (c *Client) reply(r *round, f compose) protocol.Effects {
-	x, _ := f.run(nil)
-	return c.finish(r, x)
-}
-
-func (c *Client) compute(r *round, f compose) protocol.Effects {
-	return start(c, r, f.run, func(x composed) protocol.Effects { return c.finish(r, x) })
+	id := c.begin(r)
+	return protocol.Effects{Work: []protocol.Work{{ID: id, Do: func(run protocol.Runner) protocol.Done {
+		x, err := f(run)
+		return protocol.NewDone(id, nil, func(time.Time) protocol.Effects { return c.finish(r, x, err) })
+	}}}}
 }
 
 // finish sends what was composed for the present stage. In place of a masked input, which stays here until the
 // client is told to proceed, it says that there is one.
-func (c *Client) finish(r *round, x composed) protocol.Effects {
-	if x.refusal != nil {
+func (c *Client) finish(r *round, x composed, refusal error) protocol.Effects {
+	if refusal != nil {
 		c.leave(r)
-		return c.refused(r.setup.Round, x.refusal)
+		return c.refused(r.setup.Round, refusal)
 	}
 	next := c.next
 	switch r.stage {

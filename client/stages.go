@@ -87,7 +87,7 @@ func (c *Client) ready(r *round, x contribution) protocol.Effects {
 		r.delivery = nil
 		eff = c.delivered(d)
 	} else {
-		eff = c.reply(r, c.advertising(r.side()))
+		eff = c.answer(r, false, c.advertising(r.side()))
 	}
 	if x.state != nil {
 		eff.Persist = append(c.trained(x.state), eff.Persist...)
@@ -111,7 +111,7 @@ func (c *Client) rostered(m *protocol.Roster) protocol.Effects {
 		return c.ignored(protocol.StageShare, err)
 	}
 	own := r.side()
-	return c.answer(r, saying(func(run protocol.Runner) (*protocol.Shares, error) { return c.share(own, m, run) }))
+	return c.answer(r, r.sum.Heavy(), saying(func(run protocol.Runner) (*protocol.Shares, error) { return c.share(own, m, run) }))
 }
 
 // delivered checks how many clients are left, and has the masked input made. The
@@ -134,7 +134,7 @@ func (c *Client) delivered(m *protocol.Delivery) protocol.Effects {
 	if !c.keeps {
 		r.hold(nil, r.noise()) // inputs may be dense: all clients of a process may be here at once
 	}
-	return c.answer(r, f)
+	return c.answer(r, r.sum.Heavy(), f)
 }
 
 // masking composes the masked input. The input of a heavy sum is noised, and so dense, only here.
@@ -152,11 +152,7 @@ func (c *Client) masking(r *round, m *protocol.Delivery) compose {
 			x.next = protocol.StageShare
 			var ahead *protocol.Advertise
 			ahead, err = c.advertise(*next)
-			out = c.inputs.of(dressed{of: out, next: ahead}, func() *protocol.MaskedInput {
-				with := *out // what the sum answers stays as it is
-				with.Next = ahead
-				return &with
-			})
+			out = dress(&c.inputs, dressed{of: out, next: ahead}, out, func(to *protocol.MaskedInput) { to.Next = ahead })
 		}
 		x.message = out
 		return x, err
@@ -181,7 +177,7 @@ func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 	r.survivors = m
 	if r.sum.Confirms() {
 		sum := r.sum
-		return c.answer(r, saying(func(protocol.Runner) (*protocol.Consistency, error) { return sum.Confirm(m) }))
+		return c.answer(r, sum.Heavy(), saying(func(protocol.Runner) (*protocol.Consistency, error) { return sum.Confirm(m) }))
 	}
 	return c.unmask(r, nil)
 }
@@ -198,10 +194,7 @@ func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
 // unmask answers the survivors, and the roster of the next round that came with them. Noise that
 // was drawn as work is thinned as work.
 func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
-	if r.noise() != nil {
-		return c.compute(r, c.unmasking(r, q))
-	}
-	return c.answer(r, c.unmasking(r, q))
+	return c.answer(r, r.noise() != nil || r.sum.Heavy(), c.unmasking(r, q))
 }
 
 func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
@@ -230,11 +223,7 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 		if x.next = protocol.StagePrepared; wrong != nil { // the client is without the next round, and the present one is not held up
 			ahead, x.next = nil, protocol.Stages
 		}
-		x.message = c.unmasks.of(dressed{of: out, next: ahead}, func() *protocol.Unmask {
-			with := *out // what the sum answers stays as it is
-			with.Next = ahead
-			return &with
-		})
+		x.message = dress(&c.unmasks, dressed{of: out, next: ahead}, out, func(to *protocol.Unmask) { to.Next = ahead })
 		return x, nil
 	}
 }
@@ -255,5 +244,5 @@ func (c *Client) replace(m *protocol.Answered) protocol.Effects {
 		return c.refused(m.Round, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
 	}
 	sum := r.sum
-	return c.answer(r, saying(func(protocol.Runner) (*protocol.Replacement, error) { return sum.Replace(m) }))
+	return c.answer(r, sum.Heavy(), saying(func(protocol.Runner) (*protocol.Replacement, error) { return sum.Replace(m) }))
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -54,8 +53,7 @@ func (a arrival) step(now time.Time, to role) protocol.Effects {
 // queue orders instants by time. Messages of a whole cohort fall on the same few instants, so the
 // queue is small for any number of clients.
 type queue struct {
-	heap   instants
-	byTime map[int64]*instant
+	instants []*instant // the earliest last
 	// These are empty slices for the works or the inputs of an instant. Few instants have both, or
 	// the inputs of a whole cohort.
 	works  [][]work
@@ -63,14 +61,11 @@ type queue struct {
 }
 
 func (q *queue) at(t time.Time) *instant {
-	key := t.UnixNano()
-	if i, ok := q.byTime[key]; ok {
-		return i
+	k, known := slices.BinarySearchFunc(q.instants, t, func(i *instant, t time.Time) int { return t.Compare(i.at) })
+	if !known {
+		q.instants = slices.Insert(q.instants, k, &instant{at: t})
 	}
-	i := &instant{at: t}
-	q.byTime[key] = i
-	heap.Push(&q.heap, i)
-	return i
+	return q.instants[k]
 }
 
 func (q *queue) work(t time.Time, w work) {
@@ -115,27 +110,14 @@ func spare[T any](list *[][]T) []T {
 
 // next removes and returns the earliest instant; nil when the queue is empty.
 func (q *queue) next() *instant {
-	if len(q.heap) == 0 {
+	last := len(q.instants) - 1
+	if last < 0 {
 		return nil
 	}
-	i := heap.Pop(&q.heap).(*instant)
-	delete(q.byTime, i.at.UnixNano())
+	i := q.instants[last]
+	q.instants[last] = nil // a past instant may hold the messages of a whole cohort
+	q.instants = q.instants[:last]
 	return i
-}
-
-// instants is a heap by time.
-type instants []*instant
-
-func (h instants) Len() int           { return len(h) }
-func (h instants) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h instants) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *instants) Push(x any)        { *h = append(*h, x.(*instant)) }
-func (h *instants) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil // a past instant may hold the messages of a whole cohort
-	*h = old[:len(old)-1]
-	return last
 }
 
 // Faults says which clients are lost, and when. Each client and round has a separate

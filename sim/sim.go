@@ -236,7 +236,7 @@ func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
 	streams := EntropyOf(cfg.Seed, cfg.Session)
 	f := &federation{
-		streams: streams, queue: &queue{byTime: make(map[int64]*instant)},
+		streams: streams, queue: new(queue),
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
