@@ -46,33 +46,35 @@ var kinds = [...]struct {
 	code byte // of a frame's header, as in wire/wire.proto
 	make func() Message
 	ways []route // the roles between which it travels
+	// stage is the stage that it answers, or that it opens for a client; Stages: none
+	stage Stage
 }{
-	KindOpen:         {"open", 1, func() Message { return new(Open) }, []route{planned}},
-	KindAnnounce:     {"announce", 2, func() Message { return new(Announce) }, []route{down, handed}},
-	KindInvite:       {"invite", 3, func() Message { return new(Invite) }, []route{down}},
-	KindAdvertise:    {"advertise", 4, func() Message { return new(Advertise) }, []route{up}},
-	KindRoster:       {"roster", 5, func() Message { return new(Roster) }, []route{down}},
-	KindShares:       {"shares", 6, func() Message { return new(Shares) }, []route{up}},
-	KindDelivery:     {"delivery", 7, func() Message { return new(Delivery) }, []route{down}},
-	KindPrepared:     {"prepared", 24, func() Message { return new(Prepared) }, []route{up}},
-	KindProceed:      {"proceed", 25, func() Message { return new(Proceed) }, []route{down}},
-	KindMaskedInput:  {"masked-input", 8, func() Message { return new(MaskedInput) }, []route{up}},
-	KindSurvivors:    {"survivors", 9, func() Message { return new(Survivors) }, []route{down}},
-	KindConsistency:  {"consistency", 10, func() Message { return new(Consistency) }, []route{up}},
-	KindQuorum:       {"quorum", 11, func() Message { return new(Quorum) }, []route{down}},
-	KindUnmask:       {"unmask", 12, func() Message { return new(Unmask) }, []route{up}},
-	KindAnswered:     {"answered", 13, func() Message { return new(Answered) }, []route{down}},
-	KindReplacement:  {"replacement", 14, func() Message { return new(Replacement) }, []route{up}},
-	KindRefusal:      {"refusal", 26, func() Message { return new(Refusal) }, []route{up}},
-	KindResult:       {"result", 15, func() Message { return new(Result) }, []route{released}},
-	KindAbort:        {"abort", 16, func() Message { return new(Abort) }, []route{released}},
-	KindHeld:         {"held", 23, func() Message { return new(Held) }, []route{released}},
-	KindFinal:        {"final", 17, func() Message { return new(Final) }, []route{planned, released, down, handed}},
-	KindForward:      {"forward", 18, func() Message { return new(Forward) }, []route{handed, relayed}},
-	KindRelayAck:     {"relay-ack", 19, func() Message { return new(RelayAck) }, []route{handed}},
-	KindRelayCollect: {"relay-collect", 20, func() Message { return new(RelayCollect) }, []route{handed}},
-	KindPartial:      {"partial", 21, func() Message { return new(Partial) }, []route{relayed}},
-	KindRelayStatus:  {"relay-status", 22, func() Message { return new(RelayStatus) }, []route{relayed}},
+	KindOpen:         {"open", 1, func() Message { return new(Open) }, []route{planned}, Stages},
+	KindAnnounce:     {"announce", 2, func() Message { return new(Announce) }, []route{down, handed}, StageAdvertise},
+	KindInvite:       {"invite", 3, func() Message { return new(Invite) }, []route{down}, StageAdvertise},
+	KindAdvertise:    {"advertise", 4, func() Message { return new(Advertise) }, []route{up}, StageAdvertise},
+	KindRoster:       {"roster", 5, func() Message { return new(Roster) }, []route{down}, StageShare},
+	KindShares:       {"shares", 6, func() Message { return new(Shares) }, []route{up}, StageShare},
+	KindDelivery:     {"delivery", 7, func() Message { return new(Delivery) }, []route{down}, StagePrepared},
+	KindPrepared:     {"prepared", 24, func() Message { return new(Prepared) }, []route{up}, StagePrepared},
+	KindProceed:      {"proceed", 25, func() Message { return new(Proceed) }, []route{down}, StageMaskedInput},
+	KindMaskedInput:  {"masked-input", 8, func() Message { return new(MaskedInput) }, []route{up}, StageMaskedInput},
+	KindSurvivors:    {"survivors", 9, func() Message { return new(Survivors) }, []route{down}, StageConsistency},
+	KindConsistency:  {"consistency", 10, func() Message { return new(Consistency) }, []route{up}, StageConsistency},
+	KindQuorum:       {"quorum", 11, func() Message { return new(Quorum) }, []route{down}, StageUnmask},
+	KindUnmask:       {"unmask", 12, func() Message { return new(Unmask) }, []route{up}, StageUnmask},
+	KindAnswered:     {"answered", 13, func() Message { return new(Answered) }, []route{down}, StageReplace},
+	KindReplacement:  {"replacement", 14, func() Message { return new(Replacement) }, []route{up}, StageReplace},
+	KindRefusal:      {"refusal", 26, func() Message { return new(Refusal) }, []route{up}, Stages},
+	KindResult:       {"result", 15, func() Message { return new(Result) }, []route{released}, Stages},
+	KindAbort:        {"abort", 16, func() Message { return new(Abort) }, []route{released}, Stages},
+	KindHeld:         {"held", 23, func() Message { return new(Held) }, []route{released}, Stages},
+	KindFinal:        {"final", 17, func() Message { return new(Final) }, []route{planned, released, down, handed}, Stages},
+	KindForward:      {"forward", 18, func() Message { return new(Forward) }, []route{handed, relayed}, Stages},
+	KindRelayAck:     {"relay-ack", 19, func() Message { return new(RelayAck) }, []route{handed}, Stages},
+	KindRelayCollect: {"relay-collect", 20, func() Message { return new(RelayCollect) }, []route{handed}, Stages},
+	KindPartial:      {"partial", 21, func() Message { return new(Partial) }, []route{relayed}, Stages},
+	KindRelayStatus:  {"relay-status", 22, func() Message { return new(RelayStatus) }, []route{relayed}, Stages},
 }
 
 func (k Kind) String() string {
@@ -165,35 +167,14 @@ type StageMessage interface {
 // StageOf is the stage that a message answers, or that it opens for a client; Stages if it belongs to none. confirms: survivors are
 // confirmed before they are unmasked, as in active mode.
 func StageOf(m Message, confirms bool) Stage {
-	switch m := m.(type) {
-	case StageMessage:
-		_, stage := m.At()
-		return stage
-	case *Announce:
-		if m.Delivery != nil {
-			return StagePrepared
-		}
-		return StageAdvertise
-	case *Invite:
-		return StageAdvertise
-	case *Roster:
-		return StageShare
-	case *Delivery:
+	if a, ok := m.(*Announce); ok && a.Delivery != nil {
 		return StagePrepared
-	case *Proceed:
-		return StageMaskedInput
-	case *Survivors:
-		if confirms {
-			return StageConsistency
-		}
-		return StageUnmask
-	case *Quorum:
-		return StageUnmask
-	case *Answered:
-		return StageReplace
-	default:
-		return Stages
 	}
+	stage := kinds[m.Kind()].stage
+	if m.Kind() == KindSurvivors && !confirms {
+		return StageUnmask
+	}
+	return stage
 }
 
 // Piggyback is the message that travels inside another: a message of the setup of the next round

@@ -95,12 +95,7 @@ const (
 
 var noiseNames = [...]string{NoNoise: "none", Split: "split", TwoRound: "replace", PartyNoise: "own", LocalNoise: "local"}
 
-func (k NoiseKind) String() string {
-	if int(k) < len(noiseNames) {
-		return noiseNames[k]
-	}
-	return fmt.Sprintf("NoiseKind(%d)", uint8(k))
-}
+func (k NoiseKind) String() string { return nameOf(noiseNames[:], k, "NoiseKind") }
 
 // MarshalText is String.
 func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

@@ -38,19 +38,16 @@ const (
 	Relay
 )
 
-func (r Role) String() string {
-	switch r {
-	case Server:
-		return "server"
-	case Aggregator:
-		return "aggregator"
-	case Client:
-		return "client"
-	case Relay:
-		return "relay"
-	default:
-		return fmt.Sprintf("Role(%d)", uint8(r))
+var roleNames = [...]string{Server: "server", Aggregator: "aggregator", Client: "client", Relay: "relay"}
+
+func (r Role) String() string { return nameOf(roleNames[:], r, "Role") }
+
+// nameOf returns the name of a value; of a value without a name its type and number.
+func nameOf[T ~uint8](names []string, v T, kind string) string {
+	if int(v) < len(names) {
+		return names[v]
 	}
+	return fmt.Sprintf("%s(%d)", kind, uint8(v))
 }
 
 // Party is a role together with, for the role Client, which client, and for the role Relay
@@ -103,12 +100,7 @@ var stageNames = [...]string{
 	StageConsistency: "consistency", StageUnmask: "unmask", StageReplace: "replace",
 }
 
-func (s Stage) String() string {
-	if int(s) < len(stageNames) {
-		return stageNames[s]
-	}
-	return fmt.Sprintf("Stage(%d)", uint8(s))
-}
+func (s Stage) String() string { return nameOf(stageNames[:], s, "Stage") }
 
 // StageFlow says which of the optional stages a round has.
 type StageFlow struct {

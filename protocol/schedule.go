@@ -331,12 +331,7 @@ var eventNames = [...]string{
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionDeclined: "session-declined", SessionEnded: "session-ended",
 }
 
-func (k EventKind) String() string {
-	if int(k) < len(eventNames) {
-		return eventNames[k]
-	}
-	return fmt.Sprintf("EventKind(%d)", uint8(k))
-}
+func (k EventKind) String() string { return nameOf(eventNames[:], k, "EventKind") }
 
 // Event is something worth logging or counting. It never carries a rating, a vector or a secret. But the Err of InputUnusable says
 // which bound the client's own data broke, so only the client itself may see it.
