@@ -287,11 +287,20 @@ func (a *Aggregator) past(p *protocol.Plan) protocol.Effects {
 		return refused(p, err)
 	}
 	why := &protocol.TooFew{Round: p.Round, Stage: protocol.StageAdvertise, Required: p.Cohort.Required()}
+	return aborted(p.Round, why, fmt.Errorf("%w: the state of the server was restored from an older copy", err))
+}
+
+// aborted tells the server that a round released nothing.
+func aborted(round uint64, why protocol.Reason, err error) protocol.Effects {
 	return protocol.Effects{
-		Send: []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: p.Round, Reason: why})},
-		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator},
-			Err: fmt.Errorf("%w: the state of the server was restored from an older copy", err)}},
+		Send:   []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: round, Reason: why})},
+		Events: []protocol.Event{event(protocol.RoundAborted, round, err)},
 	}
+}
+
+// event is an event of the aggregator's own.
+func event(kind protocol.EventKind, round uint64, err error) protocol.Event {
+	return protocol.Event{Kind: kind, Round: round, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
 }
 
 // stageMessage counts a client's answer, and closes the stage with the last one.
@@ -393,8 +402,9 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		a.closeNext()
 	default: // the next round is set up while inputs and answers to unmask arrive
 	}
-	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.StageClosed, Round: r.setup.Round,
-		Party: protocol.Party{Role: protocol.Aggregator}, Stage: r.stage})
+	closed := event(protocol.StageClosed, r.setup.Round, nil)
+	closed.Stage = r.stage
+	eff.Events = append(eff.Events, closed)
 	if r.following() == protocol.Stages {
 		a.work++
 		r.summing = a.work
@@ -429,7 +439,7 @@ func (a *Aggregator) hand(r *round) []protocol.Envelope {
 // failed ends a round without a result. If the reason is a reason of the protocol, the server hears
 // it and continues.
 func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
-	ev := protocol.Event{Kind: protocol.WorkFailed, Round: a.round.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
+	ev := event(protocol.WorkFailed, a.round.setup.Round, err)
 	if why, ok := errors.AsType[protocol.Reason](err); ok {
 		ev.Kind, ev.Stage = protocol.RoundAborted, a.round.stage
 		eff.Send = []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: ev.Round, Reason: why})}
@@ -447,7 +457,7 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 				x.round.verifying[x.from.Client] = false
 			}
 			a.verification.batch = nil
-			return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Round: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: in.Err}})
+			return a.goOn(now, []protocol.Event{event(protocol.WorkFailed, a.last, in.Err)})
 		}
 		return in.Apply(now)
 	}
@@ -464,15 +474,10 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 // summed takes the released sum to the server.
 func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 	a.round = nil
-	ev := protocol.Event{Kind: protocol.RoundSummed, Round: r.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}}
-	return protocol.Effects{
-		Send: []protocol.Envelope{protocol.ToServer(&protocol.Result{Round: r.setup.Round, Integers: released,
-			Survivors: r.inputs, Answered: r.unmasked})},
-		Events: []protocol.Event{ev},
-	}
+	m := &protocol.Result{Round: r.setup.Round, Integers: released, Survivors: r.inputs, Answered: r.unmasked}
+	return protocol.Effects{Send: []protocol.Envelope{protocol.ToServer(m)}, Events: []protocol.Event{event(protocol.RoundSummed, m.Round, nil)}}
 }
 
 func refused(p *protocol.Plan, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Round: p.Round,
-		Party: protocol.Party{Role: protocol.Aggregator}, Err: err}}}
+	return protocol.Effects{Events: []protocol.Event{event(protocol.PlanRefused, p.Round, err)}}
 }

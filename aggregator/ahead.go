@@ -207,11 +207,7 @@ func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
 		a.held.begins = now.Add(a.cfg.Grace)
 		wake = earlier(wake, a.held.begins)
 	}
-	return protocol.Effects{
-		Send:   []protocol.Envelope{protocol.ToServer(m)},
-		Wake:   wake,
-		Events: []protocol.Event{{Kind: protocol.RoundHeld, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: m}},
-	}
+	return protocol.Effects{Send: []protocol.Envelope{protocol.ToServer(m)}, Wake: wake, Events: []protocol.Event{event(protocol.RoundHeld, p.Round, m)}}
 }
 
 // repeatable reports whether a round may still be given up at no cost, to be set up anew. Parties with noise of their
@@ -277,10 +273,7 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 	a.stopWaiting(now)
 	a.session, a.last, a.signature = h.plan.Session, h.plan.Round, h.plan.Signature
 	why := &protocol.TooFew{Round: h.plan.Round, Stage: protocol.StageAdvertise, Left: n, Required: need}
-	return protocol.Effects{
-		Send:   []protocol.Envelope{protocol.ToServer(&protocol.Abort{Round: h.plan.Round, Reason: why})},
-		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: h.plan.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: why}},
-	}
+	return aborted(h.plan.Round, why, why)
 }
 
 // alone gives up the held round, and has none wait from now on.

@@ -227,7 +227,7 @@ type dressed struct {
 	anew     uint32
 }
 
-// dress returns a copy of a message, with more in it. What the sum answers stays as it is.
+// dress returns a copy of a message, with more in it. The sum's own message stays as it is.
 func dress[M any](made *latest[dressed, *M], d dressed, m *M, set func(*M)) *M {
 	return made.of(d, func() *M {
 		with := *m
