@@ -99,24 +99,16 @@ func (a *Aggregator) supplant(old, c *conn) {
 		"two machines run copies of one state: tell the owner to stop one")
 }
 
-// File is a file of an aggregator's state beside its registry, as CheckState found it.
-type File struct {
+// StateFile is a file that an aggregator may have in its state beside its registry. The aggregator can do without it.
+type StateFile struct {
 	Name string
-	Says string // what is in it
-	Err  error  // why it is not what the aggregator wrote; nil: it is
+	Look func(path string) (says string, err error) // says what is in it, and changes nothing; nil: it is a folder
 }
 
-// StateFiles are the files that an aggregator may have in its state beside its registry.
-var StateFiles = []string{store.SessionFolder, headsFile, endFile, excludedFile}
-
-// CheckState reads the files of an aggregator's state beside its registry, and changes nothing. A file
-// that is missing is left out: the aggregator can do without each.
-func CheckState(state string, f *admission.Federation, list *admission.List) []File {
-	var out []File
-	for _, c := range []struct {
-		name string
-		read func(path string) (string, error)
-	}{
+// StateFiles lists the files of a federation's aggregator, whose registry has a list of parties.
+func StateFiles(f *admission.Federation, list *admission.List) []StateFile {
+	return []StateFile{
+		{store.SessionFolder, nil},
 		{headsFile, func(path string) (string, error) {
 			heads, err := store.ReadHeads(path)
 			return fmt.Sprintf("latest heads of %d ledgers, each signed by its client", len(heads)), err
@@ -133,14 +125,7 @@ func CheckState(state string, f *admission.Federation, list *admission.List) []F
 			err := atomicfile.ReadJSON(path, &kept)
 			return fmt.Sprintf("%d clients are excluded from session %s", len(kept.List), sessionName(kept.Session)), err
 		}},
-	} {
-		says, err := c.read(filepath.Join(state, c.name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		out = append(out, File{c.name, says, err})
 	}
-	return out
 }
 
 // decline notes a client's answer to a session: a kind of reason, or "" if the client takes part. The server

@@ -267,18 +267,18 @@ func (x *Report) aggregator(path string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range hub.StateFiles {
-		x.has(name)
-	}
 	list := x.registry(f, rebuildRegistry)
 	if list == nil {
+		for _, c := range hub.StateFiles(f, nil) { // the list says who may have signed in them
+			x.has(c.Name)
+		}
 		return nil
 	}
 	if _, ok := list.Holder(admission.AggregatorPlace); !ok {
 		x.add(Note, party.RegistryFile, "the aggregator is not on its own list", "start it once with --invitation, so that parties can tell if another takes its place")
 	}
-	for _, file := range hub.CheckState(x.dir, &list.Federation, list) {
-		x.found(file.Name, file.Says, file.Err, "delete it while no aggregator runs: it does without")
+	for _, c := range hub.StateFiles(&list.Federation, list) {
+		x.look(file{c.Name, c.Look, "delete it while no aggregator runs: it does without"})
 	}
 	return nil
 }
