@@ -31,9 +31,13 @@ func (d Draw) String() string {
 // IdealClient is the side of a client in the ideal sum of one round, or of all clients of a
 // process. It keeps nothing secret: there are no keys and no masks.
 type IdealClient struct {
+	// Folds, if set, takes a client's integers as soon as they are computed, and returns what is left to be sent (client.StreamingSum).
+	Folds func(protocol.ClientID, *protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)
+	// AsWork has answers scheduled as work, as a real sum has its answers.
+	AsWork bool
+
 	setup protocol.Setup
 	draw  Draw
-	many  bool // it stands for many clients
 	plan  atomic.Pointer[protocol.Plan]
 
 	// Messages that are the same for all clients are made once.
@@ -58,13 +62,14 @@ func NewIdealClient(s protocol.Setup, d Draw) *IdealClient {
 
 // IdealClients makes the sides of many clients of one process, who have one together: there is nothing in it that is not the same
 // for all. Its clients must be told the same plan. The function, and the methods of what it makes, may be called at the same time.
-func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
+// set sets the fields of each side.
+func IdealClients(d Draw, set func(*IdealClient)) func(protocol.Setup) *IdealClient {
 	var latest atomic.Pointer[IdealClient]
 	return func(s protocol.Setup) *IdealClient {
 		shared := latest.Load()
 		for shared == nil || shared.setup != s {
 			made := NewIdealClient(s, d)
-			made.many = true
+			set(made)
 			if latest.CompareAndSwap(shared, made) {
 				return made
 			}
@@ -82,10 +87,18 @@ func (c *IdealClient) Begin(p *protocol.Plan) error {
 	if c.plan.CompareAndSwap(nil, p) {
 		return nil
 	}
-	if known := c.plan.Load(); !c.many || known != p && known.Hash() != p.Hash() {
+	if known := c.plan.Load(); known != p && known.Hash() != p.Hash() {
 		return ErrPlan
 	}
 	return nil
+}
+
+// Fold hands a client's integers to Folds.
+func (c *IdealClient) Fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
+	if c.Folds == nil {
+		return inputs, nil
+	}
+	return c.Folds(id, p, inputs)
 }
 
 // Withdraw does nothing: a trusted adder has no secrets to draw anew.
@@ -94,8 +107,8 @@ func (c *IdealClient) Withdraw() {}
 // DrawsNoise reports whether the sum itself draws the noise, so that the client adds none. Only an ideal sum does.
 func (c *IdealClient) DrawsNoise() bool { return c.draw == DrawSum }
 
-// Heavy reports that there is nothing to schedule as work.
-func (c *IdealClient) Heavy() bool { return false }
+// Heavy reports whether answers are to be scheduled as work.
+func (c *IdealClient) Heavy() bool { return c.AsWork }
 
 // Confirms reports that there is nothing to confirm.
 func (c *IdealClient) Confirms() bool { return false }
@@ -158,6 +171,9 @@ func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error)
 
 // Ideal is the trusted adder of one round. It is not safe for concurrent use.
 type Ideal struct {
+	// Heard, if set, is told of each client whose input is in the sum.
+	Heard func(protocol.ClientID)
+
 	setup  protocol.Setup
 	plan   *protocol.Plan // nil before Begin
 	draw   Draw
@@ -193,7 +209,7 @@ func (s *Ideal) Begin(p *protocol.Plan) error {
 
 // Receive takes a client's message of a stage. The caller makes sure that each client is heard once per stage. An error means that
 // the message is malformed and was not counted; nothing was added.
-func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
+func (s *Ideal) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	var vectors []protocol.Integers
 	switch m := m.(type) {
@@ -218,6 +234,9 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 		v.AddTo(s.sums[i])
 	}
 	s.counts[stage]++
+	if s.Heard != nil && stage == protocol.StageMaskedInput {
+		s.Heard(from)
+	}
 	return nil
 }
 

@@ -171,7 +171,7 @@ func withoutAhead(t *testing.T, cfg Config) *federation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums, err := newSums(cfg, f.streams)
+	sums, err := f.newSums()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
@@ -46,50 +45,14 @@ type part struct {
 // foldedMemory limits the memory of partial sums, in bytes; a single part may exceed it.
 const foldedMemory = 64 << 20
 
-func (f *federation) fold(s sums) sums {
-	if f.cfg.Real || f.cfg.Sent != nil {
-		return s
-	}
-	x := &folding{workers: int(f.cfg.Workers), folded: make([]bool, len(f.cfg.Trainers)),
-		sends: func(c protocol.ClientID) bool { return f.lost[c] > protocol.StageMaskedInput }}
-	var latest atomic.Pointer[foldingClient] // the clients of an ideal sum share one side
-	return sums{
-		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
-			sum, err := s.aggregator(p)
-			if ideal, ok := sum.(*secagg.Ideal); ok {
-				return &foldedSum{Ideal: ideal, folding: x}, err
-			}
-			return sum, err
-		},
-		client: func(id protocol.ClientID, p protocol.Setup) (client.Sum, error) {
-			side, err := s.client(id, p)
-			ideal, ok := side.(*secagg.IdealClient)
-			if !ok {
-				return side, err
-			}
-			c := latest.Load()
-			if c == nil || c.IdealClient != ideal {
-				c = &foldingClient{ideal, x}
-				latest.Store(c)
-			}
-			return c, err
-		},
-	}
-}
-
-// foldingClient is the clients' side of an ideal sum that takes an input as soon as it is computed.
-type foldingClient struct {
-	*secagg.IdealClient
-	folding *folding
-}
-
-func (c *foldingClient) Fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
+// fold takes a client's inputs as soon as they are computed.
+func (x *folding) fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
 	for i, v := range inputs {
 		if err := v.Validate(p.Releases[i].Len); err != nil {
 			return nil, fmt.Errorf("release %q: %w", p.Releases[i].Name, err)
 		}
 	}
-	if p.Cohort.Goal > 0 || !c.folding.add(id, p, inputs) { // with a goal, latecomers are not drawn
+	if p.Cohort.Goal > 0 || !x.add(id, p, inputs) { // with a goal, latecomers are not drawn
 		return inputs, nil
 	}
 	return nil, nil
@@ -199,15 +162,24 @@ type sums struct {
 	client     func(protocol.ClientID, protocol.Setup) (client.Sum, error)
 }
 
-func newSums(cfg Config, from *Entropy) (sums, error) {
+func (f *federation) newSums() (sums, error) {
+	cfg, src := f.cfg, f.streams.Sum()
 	if cfg.Real {
-		return realSums(cfg, from)
+		return realSums(cfg, f.streams)
 	}
-	src, tables := from.Sum(), cmp.Or(cfg.Tables, new(noise.Tables))
-	join := secagg.IdealClients(cfg.Draw)
+	x := &folding{workers: int(cfg.Workers), folded: make([]bool, len(cfg.Trainers)),
+		sends: func(c protocol.ClientID) bool { return f.lost[c] > protocol.StageMaskedInput }}
+	tables := cmp.Or(cfg.Tables, new(noise.Tables))
+	join := secagg.IdealClients(cfg.Draw, func(c *secagg.IdealClient) {
+		if cfg.Sent == nil {
+			c.Folds = x.fold
+		}
+	})
 	return sums{
-		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
-		client:     func(_ protocol.ClientID, s protocol.Setup) (client.Sum, error) { return join(s), nil },
+		aggregator: func(s protocol.Setup) (aggregator.Sum, error) {
+			return &foldedSum{Ideal: secagg.NewIdeal(s, cfg.Draw, src, tables), folding: x}, nil
+		},
+		client: func(_ protocol.ClientID, s protocol.Setup) (client.Sum, error) { return join(s), nil },
 	}, nil
 }
 

@@ -57,7 +57,7 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums, err := newSums(f.cfg, f.streams)
+	sums, err := f.newSums()
 	if err != nil {
 		t.Fatal(err)
 	}

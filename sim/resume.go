@@ -139,15 +139,6 @@ func nothing(p *protocol.Plan) []protocol.Vector {
 	return slices.Repeat([]protocol.Vector{{Index: []uint32{}}}, len(p.Releases))
 }
 
-// idle is a client's side of a hollow sum. Setup ahead with it may be real, and is then scheduled
-// as work.
-type idle struct {
-	*secagg.IdealClient
-	heavy bool
-}
-
-func (i idle) Heavy() bool { return i.heavy }
-
 // hollow returns sums that are empty in the known rounds. In active mode they are complete,
 // because clients may be lost at a stage that no other sum has.
 func (c Config) hollow(s sums, src entropy.Source) sums {
@@ -155,7 +146,9 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 		return s
 	}
 	known, tables := c.known(), new(noise.Tables)
-	join := secagg.IdealClients(secagg.DrawSum) // so that clients add no noise either
+	join := secagg.IdealClients(secagg.DrawSum, func(s *secagg.IdealClient) { // so that clients add no noise either
+		s.AsWork = c.Real // setup ahead with it may be real, and is then scheduled as work
+	})
 	return sums{
 		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
 			if p.Round > known {
@@ -163,7 +156,7 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 			}
 			sum := secagg.NewIdeal(p, secagg.DrawClient, src, tables) // adds no noise of its own
 			if c.Hollow != nil {
-				return heardSum{sum, c.Hollow}, nil
+				sum.Heard = func(id protocol.ClientID) { c.Hollow(p.Round, id) }
 			}
 			return sum, nil
 		},
@@ -173,26 +166,9 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 			if err != nil || p.Round > known {
 				return side, err
 			}
-			return idle{join(p), c.Real}, nil
+			return join(p), nil
 		},
 	}
-}
-
-// anySum is another name of the interface: an embedded field named Sum would hide its method Sum.
-type anySum = aggregator.Sum
-
-// heardSum tells of the clients that a hollow sum hears.
-type heardSum struct {
-	anySum
-	hear func(round uint64, c protocol.ClientID)
-}
-
-func (s heardSum) Receive(from protocol.ClientID, m protocol.StageMessage) error {
-	err := s.anySum.Receive(from, m)
-	if round, stage := m.At(); err == nil && stage == protocol.StageMaskedInput {
-		s.hear(round, from)
-	}
-	return err
 }
 
 // resumed prepares the configuration: its strategy and trainers go through known rounds idly.

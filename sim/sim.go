@@ -242,11 +242,11 @@ func newFederation(cfg Config) (*federation, error) {
 	}
 	cfg = f.resumed(cfg)
 	f.cfg, f.server = cfg, server.New(cfg.Strategy)
-	sides, err := newSums(cfg, streams)
+	sides, err := f.newSums()
 	if err != nil {
 		return nil, err
 	}
-	sides = f.fold(cfg.hollow(sides, streams.Sum()))
+	sides = cfg.hollow(sides, streams.Sum())
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Rounds: uint64(cfg.Rounds), SitOut: cfg.SitOut,
