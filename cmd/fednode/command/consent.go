@@ -41,7 +41,7 @@ type consent struct {
 	unit       string         // that is protected; "" and any: whatever is
 	experiment *config.Config // the only experiment that is agreed to; nil: any
 	file       string         // where that stands
-	ceilings   []ceiling      // upper limits of the cost within periods
+	ceilings   []node.Ceiling // upper limits of the cost within periods
 	tells      bool           // a client may say what it could afford
 }
 
@@ -99,7 +99,7 @@ func consented(e *experiment.Experiment, public []byte, state string, by *consen
 	}
 	c.Agreement = digestOf(public)
 	c.MaxEpsilon = strconv.FormatFloat(by.epsilon, 'g', -1, 64)
-	c.Ceilings = lists.Map(by.ceilings, ceiling.String)
+	c.Ceilings = lists.Map(by.ceilings, func(c node.Ceiling) string { return c.Name })
 	if err = store.SaveConsent(state, c); err != nil {
 		return err
 	}
@@ -209,15 +209,6 @@ func toLiar(e *experiment.Experiment) (float64, error) {
 	return r.Epsilon, err
 }
 
-// ceiling is the most that the sessions within any period of that length may cost.
-type ceiling struct {
-	epsilon float64
-	period  time.Duration
-	text    string
-}
-
-func (c ceiling) String() string { return c.text }
-
 const day = 24 * time.Hour
 
 // periodUnits are the letters behind the number of a period.
@@ -225,27 +216,30 @@ var periodUnits = map[string]time.Duration{"h": time.Hour, "d": day, "w": 7 * da
 
 var errCeiling = errors.New("an epsilon and a period are needed, like 2/30d; a period is a whole number of hours (h), days (d) or weeks (w), at most 100 years")
 
-func parseCeiling(text string) (ceiling, error) {
+// parseCeiling reads the most that the sessions within any period of a length may cost. How that is counted is the session's to say.
+func parseCeiling(text string) (c node.Ceiling, err error) {
 	number, period, ok := strings.Cut(text, "/")
-	epsilon, err := strconv.ParseFloat(number, 64)
-	if !ok || err != nil || !(epsilon > 0) || math.IsInf(epsilon, 1) || period == "" {
-		return ceiling{}, errCeiling
+	c.Budget.Epsilon, err = strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(c.Budget.Epsilon > 0) || math.IsInf(c.Budget.Epsilon, 1) || period == "" {
+		return c, errCeiling
 	}
 	last := len(period) - 1
 	n, err := strconv.ParseUint(period[:last], 10, 32)
 	unit, known := periodUnits[period[last:]]
 	if err != nil || !known || n == 0 || n > uint64(100*366*day/unit) {
-		return ceiling{}, errCeiling
+		return c, errCeiling
 	}
-	return ceiling{epsilon, time.Duration(n) * unit, fmt.Sprintf("%v/%s", epsilon, period)}, nil
+	c.Period, c.Name = time.Duration(n)*unit, fmt.Sprintf("%v/%s", c.Budget.Epsilon, period)
+	return c, nil
 }
 
 // within returns the ceilings, counted as a session counts its own budget.
 func (o *consent) within(session dp.Budget) []node.Ceiling {
-	return lists.Map(o.ceilings, func(c ceiling) node.Ceiling {
-		b := session
-		b.Epsilon = c.epsilon
-		return node.Ceiling{Budget: b, Period: c.period, Name: c.text}
+	return lists.Map(o.ceilings, func(c node.Ceiling) node.Ceiling {
+		epsilon := c.Budget.Epsilon
+		c.Budget = session
+		c.Budget.Epsilon = epsilon
+		return c
 	})
 }
 
