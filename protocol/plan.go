@@ -323,12 +323,7 @@ func (p *Plan) Zeros() []Integers {
 // OwnNoise reports whether parties add the noise of some release themselves, during training. Then
 // accepting the plan costs privacy, not sending the result.
 func (p *Plan) OwnNoise() bool {
-	for _, r := range p.Releases {
-		if r.Noise.Kind == PartyNoise {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Releases, func(r Release) bool { return r.Noise.Kind == PartyNoise })
 }
 
 // Views returns the releases that the replaced release r showed when survivors clients

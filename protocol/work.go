@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"errors"
+	"math/bits"
 	"time"
 
 	"github.com/fedsim/fedsim/internal/lists"
@@ -166,10 +167,8 @@ func (b Bitmap) Has(i int) bool { return i >= 0 && i/8 < len(b) && b[i/8]>>(i%8)
 // Count returns the number of members in the subset.
 func (b Bitmap) Count() int {
 	n := 0
-	for i := range 8 * len(b) {
-		if b.Has(i) {
-			n++
-		}
+	for _, x := range b {
+		n += bits.OnesCount8(x)
 	}
 	return n
 }

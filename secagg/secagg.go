@@ -156,7 +156,7 @@ func (p Params) Graph(s protocol.Setup) graph.Params {
 		colluders = float64(c.Colluding()) / float64(c.Wanted())
 	}
 	return graph.Params{
-		Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders,
+		Cohort: protocol.Cohort{Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders},
 		Mode: p.Mode, Rounds: p.Rounds * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
 	}
 }

@@ -7,7 +7,7 @@
 //	kind, 1 byte | bytes of the message left, 4 bytes, big endian | so many of them, at most 256 KiB
 //
 // The first frame's number is the length of the message. Every frame but the last is full, so the next one has the same kind and
-// 256 KiB less left. Vectors are packed bytes. [AppendFrames], [Writer] and [Reader] work on frames, [Marshal] and [Unmarshal] on
+// 256 KiB less left. Vectors are packed bytes. [AppendFrames], [Announcer] and [Reader] work on frames, [Marshal] and [Unmarshal] on
 // messages without them.
 //
 // Package protocol describes the fields of each message once, for the bytes and for their number (protocol.Size). wire.proto is the

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // The rows of the protocol's specification, computed for it independently.
@@ -20,7 +22,7 @@ func TestReferenceRowsSemiHonest(t *testing.T) {
 		{1000, .05, .05, 30, 17}, {1000, .1, .1, 48, 27}, {1000, .2, .3, 140, 67},
 		{10000, .05, .05, 34, 20}, {10000, .1, .3, 108, 44}, {10000, .33, .3, 356, 193},
 	} {
-		got, err := Choose(Params{Clients: c.n, Colluders: c.γ, Tolerance: c.ω, Rounds: 1})
+		got, err := Choose(Params{Cohort: protocol.Cohort{Clients: c.n, Colluders: c.γ, Tolerance: c.ω}, Rounds: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,12 +114,14 @@ func slow(n, c, d, T int, active bool) (degree, threshold int, margin float64) {
 func anyParams(t *rapid.T, clients *rapid.Generator[int]) Params {
 	n := clients.Draw(t, "clients")
 	return Params{
-		Clients:   n,
-		Tolerance: float64(rapid.IntRange(0, n-1).Draw(t, "lost")) / float64(n),
-		Colluders: float64(rapid.IntRange(0, n-1).Draw(t, "colluding")) / float64(n),
-		Mode:      rapid.SampledFrom([]Mode{SemiHonest, Active}).Draw(t, "mode"),
-		Rounds:    rapid.SampledFrom([]int{1, 7, 1000, 1_000_000}).Draw(t, "rounds"),
-		Beacon:    true,
+		Cohort: protocol.Cohort{
+			Clients:   n,
+			Tolerance: float64(rapid.IntRange(0, n-1).Draw(t, "lost")) / float64(n),
+			Colluders: float64(rapid.IntRange(0, n-1).Draw(t, "colluding")) / float64(n),
+		},
+		Mode:   rapid.SampledFrom([]Mode{SemiHonest, Active}).Draw(t, "mode"),
+		Rounds: rapid.SampledFrom([]int{1, 7, 1000, 1_000_000}).Draw(t, "rounds"),
+		Beacon: true,
 	}
 }
 
@@ -128,7 +132,7 @@ func plans(f func(Params)) {
 			for _, colluding := range []int{0, n / 20, n / 2} {
 				for _, mode := range []Mode{SemiHonest, Active} {
 					for _, rounds := range []int{1, 1000} {
-						f(Params{Clients: n, Tolerance: float64(lost) / float64(n), Colluders: float64(colluding) / float64(n), Mode: mode, Rounds: rounds, Beacon: true})
+						f(Params{Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lost) / float64(n), Colluders: float64(colluding) / float64(n)}, Mode: mode, Rounds: rounds, Beacon: true})
 					}
 				}
 			}
@@ -163,11 +167,11 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 		}
 	}
 	for _, p := range []Params{
-		{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000},
-		{Clients: 3000, Colluders: .05, Tolerance: .2, Rounds: 50},
-		{Clients: 501, Colluders: .05, Tolerance: .1, Rounds: 1, Mode: Active, Beacon: true},
-		{Clients: 640, Colluders: .02, Tolerance: .02, Rounds: 100, Mode: Active, Beacon: true},
-		{Clients: 520, Colluders: .3, Tolerance: .34, Rounds: 1, Mode: Active, Beacon: true},
+		{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000},
+		{Cohort: protocol.Cohort{Clients: 3000, Colluders: .05, Tolerance: .2}, Rounds: 50},
+		{Cohort: protocol.Cohort{Clients: 501, Colluders: .05, Tolerance: .1}, Rounds: 1, Mode: Active, Beacon: true},
+		{Cohort: protocol.Cohort{Clients: 640, Colluders: .02, Tolerance: .02}, Rounds: 100, Mode: Active, Beacon: true},
+		{Cohort: protocol.Cohort{Clients: 520, Colluders: .3, Tolerance: .34}, Rounds: 1, Mode: Active, Beacon: true},
 	} {
 		compare(t, p, p.Clients)
 		compare(t, p, p.Required()+(p.Clients-p.Required())/2)
@@ -216,7 +220,7 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 	plans(func(p Params) { check(t, p) })
 	// Around the rule for up to 500 clients, and as far as active mode goes.
 	for lost := 0; lost < 320; lost += 10 {
-		check(t, Params{Clients: 640, Colluders: .05, Tolerance: float64(lost) / 640, Rounds: 10, Mode: Active, Beacon: true})
+		check(t, Params{Cohort: protocol.Cohort{Clients: 640, Colluders: .05, Tolerance: float64(lost) / 640}, Rounds: 10, Mode: Active, Beacon: true})
 	}
 	if accepted < 40 {
 		t.Errorf("only %d plans were accepted", accepted)
@@ -226,7 +230,7 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 
 // The package documentation gives these degrees and thresholds for N.
 func TestNumbersForTheWholePlanDoNotHoldForFewer(t *testing.T) {
-	p := Params{Clients: 1000, Colluders: .2, Tolerance: .3, Rounds: 1}
+	p := Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .2, Tolerance: .3}, Rounds: 1}
 	c, err := Choose(p)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +279,7 @@ func TestMonotone(t *testing.T) {
 // T rounds of failure P/T each: the probability over the run is T times the probability of one
 // round with the same degree and threshold, by the exact rationals.
 func TestBoundsAreOfTheRun(t *testing.T) {
-	c, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000})
+	c, err := Choose(Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +293,7 @@ func TestBoundsAreOfTheRun(t *testing.T) {
 	}
 	// Active: two disjoint groups of t that share x colluding neighbours exist when
 	// 2t - x <= k.
-	active, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000, Mode: Active, Beacon: true})
+	active, err := Choose(Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000, Mode: Active, Beacon: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +310,7 @@ func TestBoundsAreOfTheRun(t *testing.T) {
 // the honest clients of one side apart; on the active ring no two arcs are cheap
 // enough. (With 20 rings, the chance of a false alarm is 20·2^-41.)
 func TestAggregatorThatChoosesTheDrops(t *testing.T) {
-	p := Params{Clients: 1000, Colluders: .05, Tolerance: .1, Rounds: 1, Beacon: true}
+	p := Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .05, Tolerance: .1}, Rounds: 1, Beacon: true}
 	lost := p.Clients - p.Required()
 	// cheapest is the fewest honest clients that two separate arcs hold.
 	cheapest := func(degree int, seed byte) int {
@@ -353,7 +357,7 @@ func TestAggregatorThatChoosesTheDrops(t *testing.T) {
 }
 
 func TestActiveIsCompleteUpTo500(t *testing.T) {
-	p := Params{Clients: 500, Colluders: .1, Tolerance: .1, Rounds: 10, Mode: Active}
+	p := Params{Cohort: protocol.Cohort{Clients: 500, Colluders: .1, Tolerance: .1}, Rounds: 10, Mode: Active}
 	c, err := Choose(p)
 	if err != nil {
 		t.Fatal(err)
@@ -374,11 +378,11 @@ func TestActiveIsCompleteUpTo500(t *testing.T) {
 
 func BenchmarkChoose(b *testing.B) {
 	for _, p := range []Params{
-		{Clients: 1000, Colluders: .2, Tolerance: .3, Rounds: 1000},
-		{Clients: 10_000, Colluders: .33, Tolerance: .3, Rounds: 1000},
-		{Clients: 10_000, Colluders: .33, Tolerance: .3, Rounds: 1000, Mode: Active, Beacon: true},
-		{Clients: 100_000, Colluders: .33, Tolerance: .3, Rounds: 1000},
-		{Clients: 100_000, Colluders: .33, Tolerance: .3, Rounds: 1000, Mode: Active, Beacon: true},
+		{Cohort: protocol.Cohort{Clients: 1000, Colluders: .2, Tolerance: .3}, Rounds: 1000},
+		{Cohort: protocol.Cohort{Clients: 10_000, Colluders: .33, Tolerance: .3}, Rounds: 1000},
+		{Cohort: protocol.Cohort{Clients: 10_000, Colluders: .33, Tolerance: .3}, Rounds: 1000, Mode: Active, Beacon: true},
+		{Cohort: protocol.Cohort{Clients: 100_000, Colluders: .33, Tolerance: .3}, Rounds: 1000},
+		{Cohort: protocol.Cohort{Clients: 100_000, Colluders: .33, Tolerance: .3}, Rounds: 1000, Mode: Active, Beacon: true},
 	} {
 		b.Run(fmt.Sprintf("clients=%d/%v", p.Clients, p.Mode), func(b *testing.B) {
 			for b.Loop() {

@@ -6,11 +6,12 @@ import (
 	"log"
 	"math"
 
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 func ExampleChoose() {
-	c, err := graph.Choose(graph.Params{Clients: 1000, Tolerance: 0.1, Colluders: 0.1, Rounds: 100})
+	c, err := graph.Choose(graph.Params{Cohort: protocol.Cohort{Clients: 1000, Tolerance: 0.1, Colluders: 0.1}, Rounds: 100})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func ExampleChoose() {
 }
 
 func ExampleForRoster() {
-	p := graph.Params{Clients: 1000, Tolerance: 0.3, Colluders: 0.2, Rounds: 1}
+	p := graph.Params{Cohort: protocol.Cohort{Clients: 1000, Tolerance: 0.3, Colluders: 0.2}, Rounds: 1}
 	for _, n := range []int{1000, 850, 700, 699} {
 		c, err := graph.ForRoster(p, n)
 		if errors.Is(err, graph.ErrRoster) {
@@ -43,7 +44,7 @@ func ExampleForRoster() {
 }
 
 func ExampleChoose_refused() {
-	_, err := graph.Choose(graph.Params{Clients: 100, Tolerance: 0.5, Colluders: 0.1, Mode: graph.Active, Rounds: 1})
+	_, err := graph.Choose(graph.Params{Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.5, Colluders: 0.1}, Mode: graph.Active, Rounds: 1})
 	fmt.Println(err)
 	// Output:
 	// graph: of 100 clients, 50 may be lost and 10 may collude (active): even if all are neighbours, keeping colluders out takes a threshold of at least 55, and only 49 neighbours are certain to answer; at most 44 lost would do

@@ -191,12 +191,12 @@ var ErrRoster = errors.New("the plan does not allow a roster of this size")
 
 // Params holds the assumptions of a plan about its clients.
 type Params struct {
-	Clients   int     // N, the clients the plan names: 2 to MaxClients
-	Tolerance float64 // ω in [0, 1): the share of N that may be lost in a round, at all stages together
-	Colluders float64 // γ in [0, 1): the share of N that may collude
-	Mode      Mode    // SemiHonest or Active
-	Rounds    int     // T, at least 1, failed attempts included: the bounds hold for all of them together
-	Beacon    bool    // the ring is drawn from a value unpredictable until the roster was acknowledged
+	// Cohort has the clients, 2 to MaxClients, and the shares of them that may be lost and may collude. All are asked.
+	protocol.Cohort
+
+	Mode   Mode // SemiHonest or Active
+	Rounds int  // T, at least 1, failed attempts included: the bounds hold for all of them together
+	Beacon bool // the ring is drawn from a value unpredictable until the roster was acknowledged
 }
 
 // Validate reports everything that makes the parameters unusable. In active
@@ -213,13 +213,3 @@ func (p Params) Validate() error {
 		p.Clients, ErrBeacon, CompleteUpTo)
 	return errors.Join(errs...)
 }
-
-func (p Params) cohort() protocol.Cohort {
-	return protocol.Cohort{Clients: p.Clients, Tolerance: p.Tolerance, Colluders: p.Colluders}
-}
-
-// Required is ⌈(1-ω)N⌉, the fewest survivors a round may end with.
-func (p Params) Required() int { return p.cohort().Required() }
-
-// Colluding is c = ⌈γN⌉, how many clients may collude: at least 1 when γ > 0.
-func (p Params) Colluding() int { return p.cohort().Colluding() }

@@ -30,7 +30,7 @@ func TestRefusals(t *testing.T) {
 		for c := range n {
 			for d := range n {
 				for _, m := range []Mode{SemiHonest, Active} {
-					p := Params{Clients: n, Colluders: float64(c) / float64(n), Tolerance: float64(d) / float64(n), Mode: m, Rounds: 3}
+					p := Params{Cohort: protocol.Cohort{Clients: n, Colluders: float64(c) / float64(n), Tolerance: float64(d) / float64(n)}, Mode: m, Rounds: 3}
 					_, err := Choose(p)
 					if feasible(n, c, d, m) {
 						if err != nil {
@@ -70,7 +70,7 @@ func TestRefusalSaysWhatWouldDo(t *testing.T) {
 		{.9, .3, Active, "; at most 2 colluders would do"},
 		{.9, .9, SemiHonest, "lower both the tolerance and the colluders"},
 	} {
-		_, err := Choose(Params{Clients: 10, Colluders: c.colluders, Tolerance: c.tolerance, Mode: c.mode, Rounds: 1})
+		_, err := Choose(Params{Cohort: protocol.Cohort{Clients: 10, Colluders: c.colluders, Tolerance: c.tolerance}, Mode: c.mode, Rounds: 1})
 		if err == nil || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("error %q, want it to end in %q", fmt.Sprint(err), c.want)
 		}
@@ -78,7 +78,7 @@ func TestRefusalSaysWhatWouldDo(t *testing.T) {
 }
 
 func TestRosterOutsideThePlan(t *testing.T) {
-	p := Params{Clients: 100, Tolerance: .3, Colluders: .1, Rounds: 1}
+	p := Params{Cohort: protocol.Cohort{Clients: 100, Tolerance: .3, Colluders: .1}, Rounds: 1}
 	for n, ok := range map[int]bool{-1: false, 0: false, 69: false, 70: true, 100: true, 101: false} {
 		if _, err := ForRoster(p, n); errors.Is(err, ErrRoster) == ok || (err == nil) != ok {
 			t.Errorf("%d on the roster: %v", n, err)
@@ -87,7 +87,7 @@ func TestRosterOutsideThePlan(t *testing.T) {
 }
 
 func TestValidateReportsEverything(t *testing.T) {
-	err := Params{Clients: 1, Tolerance: 1, Colluders: math.NaN(), Mode: 7}.Validate()
+	err := Params{Cohort: protocol.Cohort{Clients: 1, Tolerance: 1, Colluders: math.NaN()}, Mode: 7}.Validate()
 	for _, want := range []string{
 		"clients is 1;", "tolerance is 1;", "colluders is NaN;", "mode is 7; it must be 0 (semi-honest) or 1 (active)", "rounds is 0;",
 	} {
@@ -95,7 +95,7 @@ func TestValidateReportsEverything(t *testing.T) {
 			t.Errorf("error %q lacks %q", fmt.Sprint(err), want)
 		}
 	}
-	if _, err := Choose(Params{Clients: MaxClients + 1, Tolerance: -1}); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	if _, err := Choose(Params{Cohort: protocol.Cohort{Clients: MaxClients + 1, Tolerance: -1}}); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("error %q, want three lines", fmt.Sprint(err))
 	}
 	if got := Mode(7).String(); got != "mode(7)" {
@@ -113,10 +113,12 @@ func TestCountsAreTheCohorts(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		check(rt, Params{
-			Clients:   rapid.IntRange(2, MaxClients).Draw(rt, "clients"),
-			Tolerance: float64(rapid.IntRange(0, 999).Draw(rt, "tolerance")) / 1000,
-			Colluders: float64(rapid.IntRange(0, 999).Draw(rt, "colluders")) / 1000,
+			Cohort: protocol.Cohort{
+				Clients:   rapid.IntRange(2, MaxClients).Draw(rt, "clients"),
+				Tolerance: float64(rapid.IntRange(0, 999).Draw(rt, "tolerance")) / 1000,
+				Colluders: float64(rapid.IntRange(0, 999).Draw(rt, "colluders")) / 1000,
+			},
 		})
 	})
-	check(t, Params{Clients: 10, Tolerance: .3, Colluders: 1e-12}) // one colluder, all the same
+	check(t, Params{Cohort: protocol.Cohort{Clients: 10, Tolerance: .3, Colluders: 1e-12}}) // one colluder, all the same
 }
