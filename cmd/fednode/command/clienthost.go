@@ -73,7 +73,7 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	if e, err = agreement.Open(p); err != nil {
 		return nil, nil, err
 	}
-	d.reading.of(e)
+	d.reading.of(&e.Config)
 	d.public, d.opened, d.refusal, d.set = public, e, d.consent.refuses(p), nil
 	return e, d.refusal, nil
 }

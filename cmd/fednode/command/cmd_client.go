@@ -184,12 +184,16 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 // hold opens the data before an invitation is used. Until a session begins only --experiment says the
 // scale; without it any number is taken.
 func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent, log *zerolog.Logger) (*holdings, error) {
-	low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
-	o := read.Options{Min: &low, Max: &high}
+	var agreed config.Config
 	if given.experiment != nil {
-		o = experiment.DataOptions(*given.experiment)
+		agreed = *given.experiment
 	}
-	o = c.options(o)
+	c.of(&agreed)
+	o := experiment.DataOptions(agreed)
+	if given.experiment == nil {
+		low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
+		o.Min, o.Max, o.MaybeTimes = &low, &high, false
+	}
 	h := &holdings{left: leftOut{log: log}}
 	o.Skipped = h.left.record
 	var err error

@@ -207,7 +207,7 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	c.of(e)
+	c.of(&e.Config)
 	r, err := recommend.Open(ctx, dir, recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items})
 	return r, misnamed(err)
 }

@@ -398,41 +398,25 @@ type reading struct {
 	Unrated    string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out."`
 }
 
-// texts are the flags that say how the data are written.
-func (r *reading) texts() read.Texts {
-	return read.Texts{Columns: r.Columns, Separator: r.Separator, Encoding: r.Encoding, Member: r.Member, Unrated: r.Unrated, NoHeader: r.NoHeader, DayFirst: r.DayFirst}
-}
-
 func (r *reading) check() error {
-	if err := r.texts().Set(new(read.Options)); err != nil {
+	texts := read.Texts{Columns: r.Columns, Separator: r.Separator, Encoding: r.Encoding, Member: r.Member, Unrated: r.Unrated}
+	if err := texts.Set(new(read.Options)); err != nil {
 		return cli.Misusef("%w", err)
 	}
 	return nil
 }
 
 // of has the party's data of an experiment be read so. The last of a pair counts by itself, and the owner is then told of the others.
-func (r *reading) of(e *experiment.Experiment) {
-	algorithm.Columns.Set(&e.Config, r.Columns)
-	algorithm.Separator.Set(&e.Config, r.Separator)
-	algorithm.Encoding.Set(&e.Config, r.Encoding)
-	algorithm.Member.Set(&e.Config, r.Member)
-	algorithm.Unrated.Set(&e.Config, r.Unrated)
-	if r.NoHeader {
-		algorithm.NoHeader.Set(&e.Config, "yes")
-	}
-	if r.DayFirst {
-		algorithm.DayFirst.Set(&e.Config, "yes")
-	}
+func (r *reading) of(c *config.Config) {
+	word := map[bool]string{true: "yes", false: "no"}
+	algorithm.Columns.Set(c, r.Columns)
+	algorithm.Separator.Set(c, r.Separator)
+	algorithm.Encoding.Set(c, r.Encoding)
+	algorithm.Member.Set(c, r.Member)
+	algorithm.Unrated.Set(c, r.Unrated)
+	algorithm.NoHeader.Set(c, word[r.NoHeader])
+	algorithm.DayFirst.Set(c, word[r.DayFirst])
 	if r.Duplicates != string(read.DuplicatesLast) {
-		algorithm.Duplicates.Set(&e.Config, r.Duplicates)
+		algorithm.Duplicates.Set(c, r.Duplicates)
 	}
-}
-
-// options returns the options for reading the files of the flags, which check has checked.
-func (r *reading) options(o read.Options) read.Options {
-	_ = r.texts().Set(&o) // checked
-	if r.Duplicates != string(read.DuplicatesLast) {
-		o.Duplicates = read.Duplicates(r.Duplicates)
-	}
-	return o
 }
