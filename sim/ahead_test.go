@@ -91,7 +91,7 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 		}
 		book[f.present.Number] = strings.TrimSpace(book[f.present.Number] + " " + said)
 	}
-	f.instead = map[protocol.ClientID]role{5: tap{&f.clients[5], func(in protocol.Input) { note(down, in) }}}
+	f.listen(map[protocol.ClientID]role{5: tap{&f.clients[5], func(in protocol.Input) { note(down, in) }}})
 	f.aggregator = tap{f.aggregator, func(in protocol.Input) {
 		if m, ok := in.(protocol.Received); ok && m.Envelope.From == protocol.ClientParty(5) {
 			note(up, in)
@@ -396,7 +396,7 @@ func TestMessagesDuringWork(t *testing.T) {
 			}}
 		}
 		// Client 0 is lost now and then, client 5 never.
-		f.instead = map[protocol.ClientID]role{0: watch(&f.clients[0], 0), 5: watch(&f.clients[5], 1)}
+		f.listen(map[protocol.ClientID]role{0: watch(&f.clients[0], 0), 5: watch(&f.clients[5], 1)})
 		f.aggregator = watch(f.aggregator, 2)
 		outAgain, err := f.run(context.Background())
 		if err != nil {

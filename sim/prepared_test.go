@@ -67,7 +67,8 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 	for c := range protocol.ClientID(n) {
 		f.arrive(epoch, arrival{to: to, what: protocol.Connected{Client: c, Connection: uint64(c) + 1}})
 	}
-	f.instead = make(map[protocol.ClientID]role)
+	instead := make(map[protocol.ClientID]role)
+	f.listen(instead)
 	for c := range protocol.ClientID(die) {
 		m := &mortal{role: &f.clients[c], round: 2, reborn: func() role {
 			return client.New(client.Config{ID: c, Session: f.cfg.Session, Trainer: f.cfg.Trainers[c], Ledger: f.cfg.Ledgers[c],
@@ -81,7 +82,7 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 			f.arrive(back.Add(time.Millisecond), arrival{to: to, what: protocol.Registered{Client: c}})
 			f.arrive(back.Add(time.Millisecond), arrival{to: to, what: protocol.Connected{Client: c, Connection: n + uint64(c) + 1}})
 		}
-		f.instead[c] = m
+		instead[c] = m
 	}
 	out, err := f.run(context.Background())
 	if err != nil {

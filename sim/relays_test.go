@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/relay"
@@ -40,7 +41,7 @@ func runThrough(t *testing.T, cfg Config, r Relays, fates calendar) (*Outcome, *
 		through.arrives(place)
 	}
 	if r.Count > 0 {
-		f.middle = through
+		f.role, f.route = through.role, through.route
 	}
 	out, err := f.run(context.Background())
 	return out, through, err
@@ -79,10 +80,27 @@ func (r *relays) open() {
 	}
 }
 
-func (r *relays) role(p protocol.Party) role { return r.roles[p.Client] }
+func (r *relays) role(p protocol.Party) role {
+	switch p.Role {
+	case protocol.Relay:
+		return r.roles[p.Client]
+	case protocol.Aggregator:
+		return wrapping{r}
+	default:
+		return r.f.own(p)
+	}
+}
 
-func (r *relays) wrap(list []protocol.Envelope) []protocol.Envelope {
-	return relay.Wrap(list, r.through)
+// wrapping is the aggregator, with relays before it.
+type wrapping struct{ *relays }
+
+func (w wrapping) Step(now time.Time, in protocol.Input) protocol.Effects {
+	if m, ok := in.(protocol.Received); ok && m.Envelope.Message.Kind() == protocol.KindOpen {
+		w.open()
+	}
+	eff := w.f.aggregator.Step(now, in)
+	eff.Send = relay.Wrap(eff.Send, w.through)
+	return eff
 }
 
 // through returns the relay of a client.

@@ -39,9 +39,9 @@ func (f *federation) send(e protocol.Envelope) error {
 		delay += transfer(size, f.cfg.Network.Down)
 	}
 	to := e.To
-	if f.middle != nil {
+	if f.route != nil {
 		var ok bool
-		if to, ok = f.middle.route(e); !ok {
+		if to, ok = f.route(e); !ok {
 			return nil
 		}
 	}
@@ -125,9 +125,6 @@ func (f *federation) end(model []byte) error {
 // open begins a round and draws the losses among the clients that it asks.
 func (f *federation) open(s protocol.Setup) {
 	f.present, f.began, f.staged = &Round{Number: s.Round}, f.now, f.now
-	if f.middle != nil {
-		f.middle.open()
-	}
 	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), s.Round) })
 	for id, stage := range f.lost {
 		switch {

@@ -197,14 +197,6 @@ type role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }
 
-// middle is other roles on the way between clients and the aggregator: the relays of tests.
-type middle interface {
-	open() // before a round
-	wrap(fromAggregator []protocol.Envelope) []protocol.Envelope
-	route(protocol.Envelope) (to protocol.Party, ok bool)
-	role(protocol.Party) role
-}
-
 // federation is a run in progress.
 type federation struct {
 	cfg        Config
@@ -215,16 +207,17 @@ type federation struct {
 	server     role
 	aggregator role
 	clients    []client.Client
-	instead    map[protocol.ClientID]role // replaces a client, if set: tests listen to some
-	middle     middle                     // what stands between clients and the aggregator; nil outside of tests
-	faults     calendar
-	lost       []protocol.Stage // of each client in the present round
-	together   together
-	present    *Round    // the round in progress, nil before the first
-	began      time.Time // when it began
-	staged     time.Time // when its latest stage was closed
-	ended      bool      // the server has sent the final model
-	out        *Outcome
+	// Tests listen to roles, and have relays stand between clients and the aggregator.
+	role     func(protocol.Party) role
+	route    func(protocol.Envelope) (to protocol.Party, ok bool) // nil: every message goes to its addressee
+	faults   calendar
+	lost     []protocol.Stage // of each client in the present round
+	together together
+	present  *Round    // the round in progress, nil before the first
+	began    time.Time // when it began
+	staged   time.Time // when its latest stage was closed
+	ended    bool      // the server has sent the final model
+	out      *Outcome
 
 	// These fields serve a run that continues, or may be continued.
 	strategy *resumable
@@ -240,6 +233,7 @@ func newFederation(cfg Config) (*federation, error) {
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
+	f.role = f.own
 	cfg = f.resumed(cfg)
 	f.cfg, f.server = cfg, server.New(cfg.Strategy)
 	sides, err := f.newSums()
@@ -328,9 +322,6 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 			f.present.Stages[ev.Stage], f.staged = f.now.Sub(f.staged), f.now
 		default:
 		}
-	}
-	if a.to.Role == protocol.Aggregator && f.middle != nil {
-		eff.Send = f.middle.wrap(eff.Send)
 	}
 	for _, e := range eff.Send {
 		if err := f.send(e); err != nil {

@@ -92,6 +92,16 @@ func (s script) lost(c protocol.ClientID, _ uint64) protocol.Stage {
 }
 func (script) absent(protocol.ClientID, uint64) bool { return false }
 
+// listen has other roles stand for some clients.
+func (f *federation) listen(instead map[protocol.ClientID]role) {
+	f.role = func(p protocol.Party) role {
+		if r := instead[p.Client]; p.Role == protocol.Client && r != nil {
+			return r
+		}
+		return f.own(p)
+	}
+}
+
 func runWith(t *testing.T, cfg Config, fates calendar) (*Outcome, error) {
 	t.Helper()
 	f, err := newFederation(cfg)

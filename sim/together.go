@@ -109,18 +109,14 @@ func (f *federation) settle() error {
 	return nil
 }
 
-func (f *federation) role(p protocol.Party) role {
+// own returns the federation's role of a party.
+func (f *federation) own(p protocol.Party) role {
 	switch p.Role {
 	case protocol.Server:
 		return f.server
 	case protocol.Aggregator:
 		return f.aggregator
-	case protocol.Relay:
-		return f.middle.role(p)
 	default:
-		if r := f.instead[p.Client]; r != nil {
-			return r
-		}
 		return &f.clients[p.Client]
 	}
 }
