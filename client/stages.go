@@ -43,16 +43,12 @@ func makeDense(p *protocol.Plan, inputs []protocol.Integers) {
 
 // prepare computes what the client will send: it runs as work.
 func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x contribution, err error) {
-	inputs := Inputs
-	if c.dense {
-		inputs = DenseInputs
-	}
-	if x.inputs, err = inputs(c.Trainer(id), p, c.Entropy(id), run); err != nil {
+	if x.inputs, err = Inputs(c.Trainer(id), p, c.Entropy(id), run); err != nil {
 		// The aggregator must not hear of it: zero and noise, like any client.
 		x.unusable, x.inputs = err, p.Zeros()
-		if c.dense {
-			makeDense(p, x.inputs)
-		}
+	}
+	if c.dense {
+		makeDense(p, x.inputs)
 	}
 	if x.state, err = c.saved(); err != nil {
 		return x, err

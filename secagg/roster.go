@@ -155,13 +155,9 @@ func verifyKeys(p Params, setting protocol.Hash, id protocol.ClientID, k *protoc
 	return len(k.Signature) == ed25519.SignatureSize && ed25519.Verify(p.Identities[id], signedKeys(setting, id, k), k.Signature)
 }
 
-// packedFits says whether src has the size of a packed vector of the release and nothing in its unused bits.
+// packedFits says whether src has the form of a packed vector of the release.
 func packedFits(r protocol.Release, src []byte) bool {
-	if len(src) != mask.PackedSize(r.Width, r.Len) {
-		return false
-	}
-	unused := 8*len(src) - int(r.Width)*r.Len
-	return unused == 0 || src[len(src)-1]>>(8-unused) == 0
+	return mask.CheckPacked(r.Width, r.Len, src) == nil
 }
 
 // vectors are zeros, one for each release.

@@ -157,7 +157,7 @@ func (p Params) Graph(s protocol.Setup) graph.Params {
 	}
 	return graph.Params{
 		Cohort: protocol.Cohort{Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders},
-		Mode: p.Mode, Rounds: p.Rounds * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
+		Mode:   p.Mode, Rounds: p.Rounds * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
 	}
 }
 

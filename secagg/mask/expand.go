@@ -149,6 +149,19 @@ func PackedSize(width uint8, length int) int {
 	return int((uint64(width)*uint64(length) + 7) / 8)
 }
 
+// CheckPacked returns ErrPacked unless src has exactly the size of a packed vector, and the bits left over in its last byte are zero.
+func CheckPacked(width uint8, length int, src []byte) error {
+	size := PackedSize(width, length)
+	if len(src) != size {
+		return fmt.Errorf("mask: %w: %d bytes; %d coordinates of %d bits have %d", ErrPacked, len(src), length, width, size)
+	}
+	used := uint64(width) * uint64(length) % 8 // bits of the last byte; 0: all
+	if used != 0 && src[size-1]>>used != 0 {
+		return fmt.Errorf("mask: %w: the %d bits left over in the last byte are not zero", ErrPacked, 8-used)
+	}
+	return nil
+}
+
 // AppendPacked appends the packed vector to dst, [PackedSize] bytes; the package
 // comment has the format.
 func (v *Vector) AppendPacked(dst []byte) []byte {
@@ -166,13 +179,8 @@ func (v *Vector) AppendPacked(dst []byte) []byte {
 // and leaves the vector as before, unless src has exactly the size for this width and length and the
 // bits left over in its last byte are zero.
 func (v *Vector) AddPacked(src []byte) error {
-	size := PackedSize(v.width, v.Len())
-	if len(src) != size {
-		return fmt.Errorf("mask: %w: %d bytes; %d coordinates of %d bits have %d", ErrPacked, len(src), v.Len(), v.width, size)
-	}
-	used := uint64(v.width) * uint64(v.Len()) % 8 // bits of the last byte; 0: all
-	if used != 0 && src[size-1]>>used != 0 {
-		return fmt.Errorf("mask: %w: the %d bits left over in the last byte are not zero", ErrPacked, 8-used)
+	if err := CheckPacked(v.width, v.Len(), src); err != nil {
+		return err
 	}
 	if v.isNarrow() {
 		addBits(v.narrow, src, v.width)
