@@ -103,7 +103,7 @@ func partiesIn(state string) ([]string, error) {
 		return nil, cli.Misusef("--state %s: there is no such folder. A relay has no state", state)
 	}
 	for _, name := range []string{party.MembershipFile, party.IdentityFile, party.RegistryFile, party.LedgerFile} {
-		if _, err := os.Lstat(filepath.Join(state, name)); err == nil {
+		if _, missing := os.Lstat(filepath.Join(state, name)); missing == nil {
 			return []string{state}, nil
 		}
 	}
