@@ -232,8 +232,8 @@ func (p *process) Revoke(v *admission.Revocations) error {
 	r := p.own.Registry
 	known := r.Revocations()
 	out, err := r.Revoke(v)
-	for i := range out {
-		p.own.Log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
+	for _, e := range out {
+		p.own.Log.Warn().Stringer("revoked", e.Ticket.Place).Msg("revoked by the operator")
 	}
 	now := r.Revocations()
 	if gone := now.Check(&p.own.Membership.Enrolment); gone != nil {

@@ -20,7 +20,7 @@ type List struct {
 	Federation  Federation   `json:"federation"`
 	Revocations *Revocations `json:"revocations"` // nil: nothing was revoked
 	// Enrolments stand in the order server, aggregator, clients by number. A place may be missing, and none is there twice.
-	Enrolments []Enrolment `json:"enrolments"`
+	Enrolments []*Enrolment `json:"enrolments"`
 	// Part, if set, says that these are some enrolments of a longer list.
 	Part *Part `json:"part,omitempty"`
 	// Added says that the reader adds these enrolments to the list that it has.
@@ -36,9 +36,9 @@ type Part struct {
 
 // excerpt is the part of a list with the parties at some places. tree is the list's.
 func (l *List) excerpt(tree *merkle.Tree, places ...Place) *List {
-	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []Enrolment{}, Part: &Part{Enrolled: len(l.Enrolments), Positions: []int{}}}
+	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []*Enrolment{}, Part: &Part{Enrolled: len(l.Enrolments), Positions: []int{}}}
 	for _, p := range places {
-		if i, found := slices.BinarySearchFunc(l.Enrolments, p, func(e Enrolment, p Place) int { return e.Ticket.Place.compare(p) }); found {
+		if i, found := l.at(p); found {
 			out.Enrolments, out.Part.Positions = append(out.Enrolments, l.Enrolments[i]), append(out.Part.Positions, i)
 		}
 	}
@@ -51,9 +51,9 @@ func (l *List) added(old *List) (*List, bool) {
 	if old == nil || l.Federation.Latest() != old.Federation.Latest() || l.Revocations.serial() != old.Revocations.serial() {
 		return nil, false
 	}
-	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []Enrolment{}, Added: true}
+	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []*Enrolment{}, Added: true}
 	for i, k := 0, 0; i < len(l.Enrolments); i++ {
-		if k < len(old.Enrolments) && old.Enrolments[k].same(&l.Enrolments[i]) {
+		if k < len(old.Enrolments) && old.Enrolments[k].same(l.Enrolments[i]) {
 			k++
 		} else {
 			out.Enrolments = append(out.Enrolments, l.Enrolments[i])
@@ -67,7 +67,7 @@ func (l *List) added(old *List) (*List, bool) {
 func (l *List) leaves() []protocol.Hash {
 	out := make([]protocol.Hash, len(l.Enrolments))
 	for i := range l.Enrolments {
-		e := &l.Enrolments[i]
+		e := l.Enrolments[i]
 		t := e.Ticket.Place.write(protocol.NewTranscript("fedsim/admission/party/v1"))
 		out[i] = merkle.Leaf(t.Uint(uint64(e.Ticket.Serial)).Bytes(e.Identity[:]).Encoding())
 	}
@@ -109,16 +109,11 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 		}
 	}
 	barred := newBarred(l.Revocations, l.Federation.Retired())
-	identities := make(map[PublicKey]bool, len(l.Enrolments))
 	for i := range l.Enrolments {
-		e := &l.Enrolments[i]
+		e := l.Enrolments[i]
 		if i > 0 && l.Enrolments[i-1].Ticket.Place.compare(e.Ticket.Place) >= 0 {
 			return fmt.Errorf("%w: the list is not in order at entry %d, the %s", ErrMalformed, i, e.Ticket.Place)
 		}
-		if identities[e.Identity] {
-			return fmt.Errorf("the %s: %w: %s", e.Ticket.Place, ErrIdentityUsed, e.Identity)
-		}
-		identities[e.Identity] = true
 		if err := barred.check(e); err != nil {
 			return err
 		}
@@ -129,7 +124,28 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 			return err
 		}
 	}
-	return nil
+	_, err := l.identities()
+	return err
+}
+
+// identities finds parties by their keys, on a list that is in order. It refuses two parties in one place, and a key in two places.
+func (l *List) identities() (map[PublicKey]Place, error) {
+	out := make(map[PublicKey]Place, len(l.Enrolments))
+	for i := range l.Enrolments {
+		e := l.Enrolments[i]
+		p := e.Ticket.Place
+		if held := l.Enrolments[max(0, i-1)]; i > 0 && held.Ticket.Place == p {
+			if held.Ticket.same(&e.Ticket) {
+				return nil, fmt.Errorf("%w: the %s is %s", ErrRedeemed, p, held.Identity)
+			}
+			return nil, fmt.Errorf("%w: the %s is %s, with ticket %d", ErrHeld, p, held.Identity, held.Ticket.Serial)
+		}
+		if other, used := out[e.Identity]; used {
+			return nil, fmt.Errorf("%w: %s, as the %s and the %s", ErrIdentityUsed, e.Identity, other, p)
+		}
+		out[e.Identity] = p
+	}
+	return out, nil
 }
 
 // Hash is equal for equal lists, and parts of them, only. It is the SHA-256 of the transcript of the domain
@@ -148,14 +164,24 @@ func (l *List) Hash() Hash {
 	return t.Uint(uint64(n)).Bytes(root[:]).Sum()
 }
 
-// Holder is the identity that has a place.
+// at is the position of a place, if it is on a list in order.
+func (l *List) at(p Place) (int, bool) {
+	return slices.BinarySearchFunc(l.Enrolments, p, func(e *Enrolment, p Place) int { return e.Ticket.Place.compare(p) })
+}
+
+// holds says whether an enrolment, or another that means the same, is on a list in order.
+func (l *List) holds(e *Enrolment) bool {
+	i, ok := l.at(e.Ticket.Place)
+	return ok && l.Enrolments[i].same(e)
+}
+
+// Holder is the identity that has a place on a verified list.
 func (l *List) Holder(p Place) (PublicKey, bool) {
-	for i := range l.Enrolments {
-		if l.Enrolments[i].Ticket.Place == p {
-			return l.Enrolments[i].Identity, true
-		}
+	i, ok := l.at(p)
+	if !ok {
+		return PublicKey{}, false
 	}
-	return PublicKey{}, false
+	return l.Enrolments[i].Identity, true
 }
 
 // vacant stands in the place of a missing client: 32 bytes that are no point of the curve, so that no signature verifies with them.
@@ -170,7 +196,7 @@ func (l *List) Identities() []ed25519.PublicKey {
 		keys[i] = k[:]
 	}
 	for i := range l.Enrolments {
-		e := &l.Enrolments[i]
+		e := l.Enrolments[i]
 		if p := e.Ticket.Place; p.Role == protocol.Client && p.check(len(keys)) == nil {
 			keys[e.Ticket.Place.Client] = e.Identity.Ed25519()
 		}
@@ -181,12 +207,8 @@ func (l *List) Identities() []ed25519.PublicKey {
 // Vacant are the clients' places that no party has, ascending, except places that were given up.
 func (l *List) Vacant() []protocol.ClientID {
 	var ids []protocol.ClientID
-	held := make(map[Place]bool, len(l.Enrolments))
-	for i := range l.Enrolments {
-		held[l.Enrolments[i].Ticket.Place] = true
-	}
-	for i := range l.Federation.Places() {
-		if id := protocol.ClientID(i); !held[ClientPlace(id)] && !l.Federation.Gone(ClientPlace(id)) {
+	for id := range protocol.ClientID(l.Federation.Places()) {
+		if _, held := l.at(ClientPlace(id)); !held && !l.Federation.Gone(ClientPlace(id)) {
 			ids = append(ids, id)
 		}
 	}

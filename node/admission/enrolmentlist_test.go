@@ -101,10 +101,10 @@ func TestListsThatTheOperatorDidNotMake(t *testing.T) {
 		}, admission.ErrSignature},
 		{"out of order", func(l *admission.List) { slices.Reverse(l.Enrolments) }, admission.ErrMalformed},
 		{"one twice", func(l *admission.List) { l.Enrolments = append(l.Enrolments, l.Enrolments[4]) }, admission.ErrMalformed},
-		{"one identity in two places", func(l *admission.List) { l.Enrolments[3] = *alice }, admission.ErrIdentityUsed},
+		{"one identity in two places", func(l *admission.List) { l.Enrolments[3] = alice }, admission.ErrIdentityUsed},
 		{"another identity", func(l *admission.List) { l.Enrolments[3].Identity = key(t, "mallory").Public() }, admission.ErrSignature},
 		{"a ticket of its own", func(l *admission.List) {
-			e := &l.Enrolments[3]
+			e := l.Enrolments[3]
 			e.Ticket.Key = key(t, "ticket").Public()
 			*e = *redeem(e.Ticket, key(t, "ticket"), key(t, "mallory"))
 		}, admission.ErrSignature},
@@ -185,7 +185,7 @@ func TestUpdate(t *testing.T) {
 	aggregator, _ := w.registry()
 	party, log := w.registry()
 	names := map[admission.Place]string{}
-	show := func() []admission.Enrolment {
+	show := func() []*admission.Enrolment {
 		t.Helper()
 		out, err := party.Update(copyOf(t, aggregator.List()))
 		if err != nil {
@@ -299,7 +299,7 @@ func TestMembershipCheck(t *testing.T) {
 	full := w.full().List()
 	without := func(p admission.Place) *admission.List {
 		l := copyOf(t, full)
-		l.Enrolments = slices.DeleteFunc(l.Enrolments, func(e admission.Enrolment) bool { return e.Ticket.Place == p })
+		l.Enrolments = slices.DeleteFunc(l.Enrolments, func(e *admission.Enrolment) bool { return e.Ticket.Place == p })
 		return l
 	}
 	// The operator replaced the server.

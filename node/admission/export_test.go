@@ -1,12 +1,5 @@
 package admission
 
-// Waiting are the enrolments that wait for others to be written.
-func (r *Registry) Waiting() int {
-	r.line.mu.Lock()
-	defer r.line.mu.Unlock()
-	return len(r.line.waiting)
-}
-
 // RevocationOf revokes an enrolled party, and bars its key from coming back.
 func RevocationOf(e *Enrolment) Revocation {
 	return Revocation{Place: e.Ticket.Place, Serial: e.Ticket.Serial, Identity: e.Identity}

@@ -2,15 +2,15 @@ package admission
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 )
 
@@ -27,128 +27,102 @@ type Log interface {
 // registry too, which it updates with the lists that the aggregator shows it, so that it cannot be shown another federation later. Its
 // methods may be called from several goroutines.
 type Registry struct {
-	federation atomic.Pointer[Federation] // in the latest epoch that is known
-	line       line                       // of enrolments that wait to be written
+	now atomic.Pointer[snapshot]
 
 	// writing is held by a writer until the change is on disk. A reader does not take it, so that it never waits for a disk.
 	writing   sync.Mutex
 	log       Log
 	reopen    func() (Log, error) // nil: a log that failed stays so
 	failed    error               // of the log; nil while it takes entries
-	logged    int                 // epochs of the federation that are in the log
-	unwritten []byte              // revocations that hold although the log failed; nil: none
-
-	mu sync.RWMutex // of what follows; who changes it holds writing, too
-	state
-	view *view // of the state, as it was last made or taken over; nil: none was
+	unwritten [][]byte            // epochs and revocations that hold although the log lacks them
 }
 
-// state holds the parties that are in and have not been revoked.
-type state struct {
-	revocations *Revocations
-	barred      barred
-	places      map[Place]*Enrolment // which are not changed any more
-	identities  map[PublicKey]Place
-	version     uint64 // grows with each change
-}
-
-func newState() state {
-	return state{barred: newBarred(nil, nil), places: make(map[Place]*Enrolment), identities: make(map[PublicKey]Place)}
-}
-
-// OpenRegistry reads a registry from its log, which is empty for a new one, and verifies all that is in it.
+// OpenRegistry reads a registry from its log, which is empty for a new one, and verifies all that is in it. Epochs that the log does not
+// have are written with the next entry.
 func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 	if err := f.Verify(f.Operator); err != nil {
 		return nil, err
 	}
-	r := &Registry{log: log, state: newState()}
 	founded := *f
 	founded.Epochs = nil // the log has what is known, in order
-	r.federation.Store(&founded)
-	n := 0
-	err := log.Entries(func(entry []byte) error {
-		n++
-		if err := r.replay(entry); err != nil {
-			return fmt.Errorf("entry %d of the registry: %w", n, err)
-		}
-		return nil
-	})
+	s, err := newSnapshot(&List{Federation: founded, Enrolments: []*Enrolment{}})
 	if err == nil {
-		err = r.catchUp(f)
+		s, err = s.replay(log)
 	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{log: log}
+	later := s.adding()
+	later.Federation = *f
+	next, news, _, err := s.next(later, false)
+	switch {
+	case errors.Is(err, ErrOutdated), err == nil && s.handedOver(f) != nil: // the list that comes with it has the epoch too
+		next, news = s, nil
+	case err != nil:
+		return nil, err
+	}
+	r.now.Store(next)
+	r.unwritten, err = encodeAll(news)
 	return sound(r, err)
 }
 
-// catchUp takes over epochs that the log does not have. They are written with the next entry.
-func (r *Registry) catchUp(f *Federation) error {
-	switch err := f.continues(r.Federation()); {
-	case errors.Is(err, ErrOutdated), err == nil && r.handedOver(f) != nil: // the list that comes with it has the epoch too
-		return nil
-	case err != nil:
-		return err
-	}
-	if len(f.Epochs) > len(r.Federation().Epochs) {
-		own := *f
-		r.federation.Store(&own)
-		r.retire(own.Retired())
-	}
-	return nil
-}
-
-// replay takes an entry: the text of an enrolment or of revocations.
-func (r *Registry) replay(entry []byte) error {
-	kind, _, err := open(entry)
-	switch {
-	case err != nil:
-		return err
-	case kind == kindFederation:
-		return r.replayFederation(entry)
-	case kind == kindEnrolment:
-		e, err := ParseEnrolment(entry)
-		if err == nil {
-			err = e.Verify(r.Federation())
-		}
-		if err == nil && !r.has(e) { // else the operator's next key has signed it, too
-			err = r.admit(e)
-		}
-		if err == nil {
-			r.enter(e)
-		}
-		return err
-	default:
-		v, err := ParseRevocations(entry)
-		if err == nil {
-			err = cmp.Or(v.Verify(r.Federation()), v.Follows(r.revocations))
-		}
-		if err == nil {
-			r.revoke(v)
-		}
-		return err
-	}
-}
-
-func (r *Registry) replayFederation(entry []byte) error {
-	f, err := ParseFederation(entry)
-	if err == nil {
-		err = cmp.Or(r.Federation().own(f.Hash(), "federation"), f.continues(r.Federation()))
-	}
+// write adds documents to the log, behind entries that it lacks: what comes after them may be right because of them only. Then
+// it has readers see the snapshot. The caller holds writing.
+func (r *Registry) write(next *snapshot, news ...document) error {
+	entries, err := encodeAll(news)
 	if err != nil {
 		return err
 	}
-	if len(f.Epochs) == len(r.Federation().Epochs) {
-		return fmt.Errorf("%w: the federation without another epoch", ErrMalformed)
+	if entries = append(slices.Clip(r.unwritten), entries...); len(entries) > 0 || r.failed != nil {
+		if err = r.log.Append(entries...); err != nil {
+			r.failed = fmt.Errorf("%w: %w", ErrUnwritten, err)
+			return r.failed
+		}
 	}
-	r.federation.Store(f)
-	r.retire(f.Retired())
-	r.logged = len(f.Epochs)
+	r.unwritten, r.failed = nil, nil
+	r.now.Store(next)
 	return nil
 }
+
+// Redeem records an enrolment: the first to redeem a ticket has the place until the operator revokes it. Once it returns nil, that is
+// durable. Repeating it is no error, also after the ticket has expired. It is refused with ErrExpired (now is the time here), ErrRedeemed,
+// ErrHeld, ErrIdentityUsed, ErrRevoked, ErrSignature, ErrFederation or ErrMalformed; the error may be sent to the redeeming party, since
+// everything in it is public.
+func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
+	if err := e.Verify(r.Federation()); err != nil {
+		return err
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	err := r.recover()
+	if err == nil {
+		s := r.now.Load()
+		own := *e
+		next, news, _, refused := s.next(s.adding(&own), false)
+		if refused != nil || len(news) == 0 {
+			return refused
+		}
+		if end := e.Ticket.NotAfter; now.After(end.Add(clockSkew)) {
+			return fmt.Errorf("%w: the %s's was good until %v", ErrExpired, e.Ticket.Place, end)
+		}
+		err = r.write(next, news...)
+	}
+	if err != nil {
+		return fmt.Errorf("enrolling the %s: %w", e.Ticket.Place, err)
+	}
+	return nil
+}
+
+// clockSkew is the lead that the clock of the registry may have over the operator's: the registry
+// accepts a ticket for this long after it expires.
+const clockSkew = 5 * time.Minute
 
 // Revoke applies the operator's newest revocations. It returns the enrolments that they revoked, also beside an error; every connection to
 // these parties is to be closed. Once it returns without an error, that is durable. Revocations that cannot be written hold all the same,
 // until the process ends, and are written with the next entry. Repeating the same document is no error. An older document is refused with
 // ErrOutdated, and a document without an earlier entry with ErrForgotten.
-func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
+func (r *Registry) Revoke(v *Revocations) ([]*Enrolment, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
 	}
@@ -157,24 +131,20 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	}
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	if err := v.Follows(r.revocations); err != nil {
+	l := r.now.Load().adding()
+	l.Revocations = v
+	next, news, out, err := r.now.Load().next(l, false)
+	if err != nil {
 		return nil, err
 	}
-	var out []Enrolment
-	if v.Serial != r.revocations.serial() {
-		text, err := v.Encode()
-		if err != nil {
-			return nil, err
-		}
-		locked.Do(&r.mu, func() { out = r.revoke(v) })
-		r.unwritten = text // older ones, that were not written either, are in it
+	entries, err := encodeAll(news)
+	if err != nil {
+		return nil, err
 	}
-	if r.unwritten == nil {
-		return nil, nil
-	}
-	err := r.recover() // which writes them, if it does anything
-	if err == nil && r.unwritten != nil {
-		err = r.write()
+	r.now.Store(next)
+	r.unwritten = append(r.unwritten, entries...)
+	if err = r.recover(); err == nil { // which writes them, if it does anything
+		err = r.write(r.now.Load())
 	}
 	if err != nil {
 		return out, fmt.Errorf("revocations %d, which hold until this process ends: %w", v.Serial, err)
@@ -182,86 +152,102 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	return out, nil
 }
 
-// write adds entries to the log, behind revocations that are not in it yet: what comes
-// after them may be right because of them only. The caller holds writing.
-func (r *Registry) write(entries ...[]byte) error {
-	if r.unwritten != nil {
-		entries = append([][]byte{r.unwritten}, entries...)
+// Grow takes over the epochs of the operator's newest federation. It returns the enrolments at places that were given up; every connection
+// to these parties is to be closed. Once it returns without an error, that is durable. An error changes nothing.
+func (r *Registry) Grow(f *Federation) ([]*Enrolment, error) {
+	if err := cmp.Or(f.Verify(r.Federation().Operator), r.Federation().own(f.Hash(), "federation")); err != nil {
+		return nil, err
 	}
-	epochs := len(r.Federation().Epochs)
-	if epochs > r.logged {
-		text, err := r.Federation().Encode()
-		if err != nil {
-			return err
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if err := r.recover(); err != nil {
+		return nil, err
+	}
+	s := r.now.Load()
+	l := s.adding()
+	l.Federation = *f
+	next, news, out, err := s.next(l, false)
+	if err == nil {
+		err = s.handedOver(f)
+	}
+	if err == nil {
+		err = r.write(next, news...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("epoch %d of the federation: %w", len(f.Epochs), err)
+	}
+	return out, nil
+}
+
+// Take applies a list that another party keeps, in its text: see Update. It returns the list, which is shared and must not be changed, and
+// the enrolments that were revoked. Of a text with what was added to a list, that is the whole list. A text that was the last to be taken
+// over is neither parsed nor looked through again, as long as nothing has changed since.
+func (r *Registry) Take(text []byte) (*List, []*Enrolment, error) {
+	digest := Hash(sha256.Sum256(text))
+	if s := r.now.Load(); s.shown != nil && s.digest == digest {
+		return s.shown, nil, nil
+	}
+	l, err := ParseList(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.update(l, digest)
+}
+
+// Update applies a list that another party keeps. A party applies its aggregator's list; an aggregator that lost its registry applies a
+// party's list. The list must have every known party in the same place with the same key, except parties that newer revocations revoke
+// (ErrForgotten, ErrRedeemed, ErrHeld). Its revocations must be the newest that are known (ErrOutdated). Update returns the enrolments that
+// were revoked. A list that is refused changes nothing.
+//
+// A part of a list says nothing of other parties. In semi-honest mode a client needs no more, since it takes the others' keys
+// on the aggregator's word there.
+//
+// An aggregator can thus leave a party off the list at first, or withhold revocations that the party has not got from the operator
+// (Revoke), but not go back on what it has shown. Masks, and in active mode signatures, are bound to the keys on the list: parties that
+// were shown different lists do not get a sum.
+func (r *Registry) Update(l *List) ([]*Enrolment, error) {
+	_, out, err := r.update(l, Hash{})
+	return out, err
+}
+
+// update applies a list, and returns the list that is known then. A list with the digest of its text must not be changed by any caller:
+// it is known as it is.
+func (r *Registry) update(l *List, digest Hash) (*List, []*Enrolment, error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if err := r.recover(); err != nil {
+		return nil, nil, fmt.Errorf("taking over the enrolment list: %w", err)
+	}
+	s := r.now.Load()
+	anew := l.Federation.Signer() != s.list.Federation.Signer() // the earlier signatures count no more
+	known := func(e *Enrolment) bool { return !anew && s.list.holds(e) }
+	if err := cmp.Or(s.list.Federation.own(l.Federation.Hash(), "list"), l.verify(s.list.Federation.Operator, known)); err != nil {
+		return nil, nil, err
+	}
+	next, news, out, err := s.next(l, anew)
+	if err == nil {
+		if digest != (Hash{}) && !l.Added {
+			next.shown, next.digest = l, digest
 		}
-		entries = append([][]byte{text}, entries...)
+		err = r.write(next, news...)
 	}
-	if err := r.log.Append(entries...); err != nil {
-		r.failed = fmt.Errorf("%w: %w", ErrUnwritten, err)
-		return r.failed
+	if err != nil {
+		return nil, nil, fmt.Errorf("taking over the enrolment list: %w", err)
 	}
-	r.unwritten, r.failed, r.logged = nil, nil, max(r.logged, epochs)
-	return nil
+	return cmp.Or(next.shown, next.list), out, nil
 }
 
-// admit says why a verified enrolment cannot be taken, whatever the time.
-func (s *state) admit(e *Enrolment) error {
-	if err := s.barred.check(e); err != nil {
-		return err
+// Restore takes parties over from lists that others keep, for an aggregator that has lost its registry.
+// It returns how many there are now. A list that is refused changes nothing.
+func (r *Registry) Restore(lists ...*List) (int, error) {
+	merged, err := Merge(r.Federation().Operator, append([]*List{r.List()}, lists...)...)
+	if err == nil {
+		_, err = r.Update(merged)
 	}
-	if held, ok := s.places[e.Ticket.Place]; ok {
-		if held.Ticket.same(&e.Ticket) {
-			return fmt.Errorf("%w: the %s is %s", ErrRedeemed, e.Ticket.Place, held.Identity)
-		}
-		return fmt.Errorf("%w: the %s is %s, with ticket %d", ErrHeld, e.Ticket.Place, held.Identity, held.Ticket.Serial)
+	if err != nil {
+		return 0, err
 	}
-	if p, ok := s.identities[e.Identity]; ok {
-		return fmt.Errorf("%w: %s is the %s", ErrIdentityUsed, e.Identity, p)
-	}
-	return nil
-}
-
-// has says whether an enrolment, or another that means the same, is in.
-func (s *state) has(e *Enrolment) bool {
-	held, ok := s.places[e.Ticket.Place]
-	return ok && held.same(e)
-}
-
-// enter takes an enrolment. From then on it must not be changed.
-func (s *state) enter(e *Enrolment) {
-	s.version++
-	s.places[e.Ticket.Place] = e
-	s.identities[e.Identity] = e.Ticket.Place
-}
-
-// revoke takes newer revocations and returns the enrolments that they revoke, in order.
-func (s *state) revoke(v *Revocations) []Enrolment {
-	s.version++
-	s.revocations, s.barred = v.clone(), newBarred(v, s.barred.retired)
-	return s.sweep()
-}
-
-// sweep removes the enrolments that are barred, and returns them in order.
-func (s *state) sweep() []Enrolment {
-	var out []Enrolment
-	for _, e := range s.list() {
-		if s.barred.check(e) != nil {
-			out = append(out, *e)
-			delete(s.places, e.Ticket.Place)
-			delete(s.identities, e.Identity)
-		}
-	}
-	return out
-}
-
-// list returns the enrolments that are in, in the order of their places.
-func (s *state) list() []*Enrolment {
-	return slices.SortedFunc(maps.Values(s.places), func(a, b *Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
-}
-
-// enrolments is list with copies.
-func (s *state) enrolments() []Enrolment {
-	return lists.Map(s.list(), func(e *Enrolment) Enrolment { return *e })
+	return len(merged.Enrolments), nil
 }
 
 // ErrUnwritten is wrapped if the registry's log takes no entries, for example because the disk is
@@ -296,8 +282,8 @@ func closed(l Log) error {
 	return nil
 }
 
-// recover opens a log that has failed again. Whether the entries of the write that failed
-// are in it is only known then. The caller holds writing.
+// recover opens a log that has failed again. Whether the entries of the write that failed are in it is only known then. It must have all that
+// this registry has acknowledged. The caller holds writing.
 func (r *Registry) recover() error {
 	if r.failed == nil || r.reopen == nil {
 		return nil // the next write shows
@@ -306,37 +292,92 @@ func (r *Registry) recover() error {
 	if err != nil {
 		return fmt.Errorf("%w; opening it again: %w", r.failed, err)
 	}
-	next, err := r.reread(log)
+	again, err := OpenRegistry(r.Federation(), log)
 	if err == nil {
-		locked.Do(&r.mu, func() { r.state, r.log = *next, log })
-		if err = r.write(); err == nil { // revocations that it lacks, or nothing: a trial
+		s, known := again.now.Load(), r.List()
+		l := s.adding()
+		if known.Revocations.serial() > l.Revocations.serial() { // they hold although they could not be written
+			l.Revocations = known.Revocations
+		}
+		next, news, _, failed := s.next(l, false)
+		if err = failed; err == nil {
+			err = next.list.has(known, "the registry on disk")
+		}
+		if err == nil {
+			r.log, r.unwritten = log, again.unwritten
+			err = r.write(next, news...) // which at least tries
+		}
+		if err == nil {
 			return nil
 		}
 	}
 	return errors.Join(err, closed(log))
 }
 
-// reread is the state by a log that was opened again, which has all that this registry has
-// acknowledged, and by revocations that hold although they could not be written.
-func (r *Registry) reread(log Log) (*state, error) {
-	again, err := OpenRegistry(r.Federation(), log)
-	if err != nil {
-		return nil, err
+// Federation is the federation in the latest epoch that the registry knows. It must not be changed.
+func (r *Registry) Federation() *Federation { return &r.List().Federation }
+
+// Lookup says which place an identity has now; false for an identity that is not enrolled. A connection gater uses it.
+func (r *Registry) Lookup(identity PublicKey) (Place, bool) {
+	p, ok := r.now.Load().identities[identity]
+	return p, ok
+}
+
+// Holder is the identity that has a place now.
+func (r *Registry) Holder(p Place) (PublicKey, bool) { return r.List().Holder(p) }
+
+// Enrolled is the number of parties that are in now.
+func (r *Registry) Enrolled() int { return len(r.List().Enrolments) }
+
+// Revocations are the newest known revocations, nil if there are none.
+func (r *Registry) Revocations() *Revocations { return r.List().Revocations.clone() }
+
+// NextSerial returns the next serial of a place by the newest known revocations.
+func (r *Registry) NextSerial(p Place) uint32 { return r.now.Load().barred.serials[p] + 1 }
+
+// List is the present enrolment list, which is shared and must not be changed.
+func (r *Registry) List() *List { return r.now.Load().list }
+
+// Current returns the present enrolment list, which is shared and must not be changed, and the digest of its text. If the list was taken
+// over (Take), the digest is of the text that was received.
+func (r *Registry) Current() (*List, Hash, error) {
+	s := r.now.Load()
+	if s.shown != nil {
+		return s.shown, s.digest, nil
 	}
-	next := again.state
-	if r.unwritten != nil {
-		v, err := ParseRevocations(r.unwritten)
-		if err != nil {
-			return nil, err
-		}
-		next.revoke(v)
+	text := s.text()
+	return s.list, text.digest, text.err
+}
+
+// Excerpt is the part of the list that the holder of a place needs beside it: the server, the aggregator and
+// the place itself. It returns its text and the SHA-256 of that.
+func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
+	s := r.now.Load()
+	part := s.list // a list of no party has no part
+	if len(part.Enrolments) > 0 {
+		part = part.excerpt(s.tree(), ServerPlace, AggregatorPlace, p)
 	}
-	for place, e := range r.places {
-		if found, ok := next.places[place]; !ok || !found.same(e) {
-			return nil, fmt.Errorf("%w: the registry on disk lacks the %s; was it replaced?", ErrForgotten, place)
-		}
+	text, err := part.Encode()
+	return text, sha256.Sum256(text), err
+}
+
+// Since is the list for a party that has an older list, nil: none. It is the text of what was added to that list if
+// nothing else has changed, else of the whole list, and nil if nothing has changed.
+func (r *Registry) Since(old *List) (now *List, text []byte, err error) {
+	s := r.now.Load()
+	more, ok := s.list.added(old)
+	switch {
+	case !ok:
+		text, err = s.text().bytes, s.text().err
+	case len(more.Enrolments) > 0:
+		text, err = more.Encode()
 	}
-	r.logged = again.logged
-	next.version += r.version + 1 // what was encoded before is out of date
-	return &next, nil
+	return s.list, text, err
+}
+
+// Text is the encoded list and its SHA-256. It is encoded once while the list does not change, so that it
+// can be sent to many parties; it must not be changed.
+func (r *Registry) Text() ([]byte, Hash, error) {
+	text := r.now.Load().text()
+	return text.bytes, text.digest, text.err
 }

@@ -160,14 +160,14 @@ func TestRevocationsHoldWithoutTheDisk(t *testing.T) {
 	disk := &broken{Log: log}
 	r := w.reopen(disk)
 	first := w.revoke(nil, admission.RevocationOf(alice))
-	if out, err := r.Revoke(first); !errors.Is(err, errDisk) || !reflect.DeepEqual(out, []admission.Enrolment{*alice}) {
+	if out, err := r.Revoke(first); !errors.Is(err, errDisk) || !reflect.DeepEqual(out, []*admission.Enrolment{alice}) {
 		t.Errorf("revoked without a disk: %v, %v; want alice and %v", out, err, errDisk)
 	}
 	if out, err := r.Revoke(first); !errors.Is(err, errDisk) || out != nil {
 		t.Errorf("revoked once more without a disk: %v, %v; want nobody and %v", out, err, errDisk)
 	}
 	second := w.revoke(first, admission.RevocationOf(bob))
-	if out, err := r.Revoke(second); !errors.Is(err, errDisk) || !reflect.DeepEqual(out, []admission.Enrolment{*bob}) {
+	if out, err := r.Revoke(second); !errors.Is(err, errDisk) || !reflect.DeepEqual(out, []*admission.Enrolment{bob}) {
 		t.Errorf("revoked without a disk: %v, %v; want bob and %v", out, err, errDisk)
 	}
 	holds(t, r, nil)
@@ -215,7 +215,7 @@ func TestRevoke(t *testing.T) {
 	w.redeem(r, w.enrol(admission.ServerPlace, 1, "server"), alice, bob)
 	v := w.revoke(nil, admission.RevocationOf(alice))
 	out, err := r.Revoke(v)
-	if err != nil || !reflect.DeepEqual(out, []admission.Enrolment{*alice}) {
+	if err != nil || !reflect.DeepEqual(out, []*admission.Enrolment{alice}) {
 		t.Fatalf("put out were %v (%v), want alice", out, err)
 	}
 	before := entries(t, log)

@@ -37,11 +37,7 @@ func (f *Federation) Encode() ([]byte, error) { return encode(kindFederation, f)
 
 // ParseFederation reads a federation, signed by the operator that it names.
 func ParseFederation(text []byte) (*Federation, error) {
-	f := new(Federation)
-	if err := decode(kindFederation, text, f); err != nil {
-		return nil, err
-	}
-	return sound(f, f.Verify(f.Operator))
+	return parse(kindFederation, text, func(f *Federation) error { return f.Verify(f.Operator) })
 }
 
 type invitationText struct {
@@ -59,8 +55,8 @@ func (i *Invitation) Encode() ([]byte, error) {
 // ParseInvitation reads an invitation and verifies that the operator named in it made it. That this is the right operator follows only from
 // the channel over which the invitation came.
 func ParseInvitation(text []byte) (*Invitation, error) {
-	t := new(invitationText)
-	if err := decode(kindInvitation, text, t); err != nil {
+	t, err := parse(kindInvitation, text, func(*invitationText) error { return nil })
+	if err != nil {
 		return nil, err
 	}
 	i := &Invitation{t.Federation, t.Ticket, t.Key.PrivateKey, t.Contact}
@@ -72,11 +68,7 @@ func (m *Membership) Encode() ([]byte, error) { return encode(kindMembership, m)
 
 // ParseMembership reads a membership and verifies it.
 func ParseMembership(text []byte) (*Membership, error) {
-	m := new(Membership)
-	if err := decode(kindMembership, text, m); err != nil {
-		return nil, err
-	}
-	return sound(m, m.check())
+	return parse(kindMembership, text, (*Membership).check)
 }
 
 // Encode writes the enrolment as ParseEnrolment reads it, in at most MaxEnrolmentSize bytes.
@@ -84,8 +76,7 @@ func (e *Enrolment) Encode() ([]byte, error) { return encode(kindEnrolment, e) }
 
 // ParseEnrolment reads an enrolment. It must be verified before it is used.
 func ParseEnrolment(text []byte) (*Enrolment, error) {
-	e := new(Enrolment)
-	return sound(e, decode(kindEnrolment, text, e))
+	return parse(kindEnrolment, text, func(*Enrolment) error { return nil })
 }
 
 // Encode writes the revocations as ParseRevocations reads them.
@@ -93,8 +84,7 @@ func (r *Revocations) Encode() ([]byte, error) { return encode(kindRevocations, 
 
 // ParseRevocations reads revocations. They must be verified before they are used.
 func ParseRevocations(text []byte) (*Revocations, error) {
-	r := new(Revocations)
-	return sound(r, decode(kindRevocations, text, r))
+	return parse(kindRevocations, text, func(*Revocations) error { return nil })
 }
 
 // Encode writes the list as ParseList reads it, in at most MaxListSize bytes.
@@ -102,8 +92,21 @@ func (l *List) Encode() ([]byte, error) { return encode(kindList, l) }
 
 // ParseList reads a list. It must be verified before it is used.
 func ParseList(text []byte) (*List, error) {
-	l := new(List)
-	return sound(l, decode(kindList, text, l))
+	return parse(kindList, text, func(l *List) error {
+		if slices.Contains(l.Enrolments, nil) {
+			return fmt.Errorf("%w: null in place of an enrolment", ErrMalformed)
+		}
+		return nil
+	})
+}
+
+// parse reads a document of a kind, and returns it if a check finds nothing wrong with it.
+func parse[T any](kind string, text []byte, check func(*T) error) (*T, error) {
+	v := new(T)
+	if err := decode(kind, text, v); err != nil {
+		return nil, err
+	}
+	return sound(v, check(v))
 }
 
 // sound gives a value or what is wrong with it, never both.
@@ -193,6 +196,17 @@ func readFile[T any](path string, secret bool, parse func([]byte) (T, error)) (T
 }
 
 type document interface{ Encode() ([]byte, error) }
+
+func encodeAll(docs []document) (texts [][]byte, err error) {
+	for _, d := range docs {
+		text, err := d.Encode()
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
 
 // WriteFile writes a document, with line breaks, in place of what is
 // there. It is not for invitations, which are secret: see WriteInvitation.

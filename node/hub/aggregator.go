@@ -239,10 +239,10 @@ func (a *Aggregator) Revoke(v *admission.Revocations) error {
 }
 
 // disconnect closes the connections of parties that are out. The gate does not let them in again.
-func (a *Aggregator) disconnect(out []admission.Enrolment, why string) {
-	for i := range out {
-		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg(why)
-		if id, err := peer.IDOf(out[i].Identity.Ed25519()); err == nil {
+func (a *Aggregator) disconnect(out []*admission.Enrolment, why string) {
+	for _, e := range out {
+		a.cfg.Log.Warn().Stringer("place", e.Ticket.Place).Msg(why)
+		if id, err := peer.IDOf(e.Identity.Ed25519()); err == nil {
 			_ = a.host.Network().ClosePeer(id)
 		}
 	}

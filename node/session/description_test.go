@@ -43,7 +43,7 @@ func TestSumsAreBoundToTheList(t *testing.T) {
 	}
 	other := &admission.List{Federation: admission.Federation{Clients: 4}}
 	list := &admission.List{Federation: admission.Federation{Clients: 4},
-		Enrolments: []admission.Enrolment{{Ticket: admission.Ticket{Place: admission.ClientPlace(2)}, Identity: key.Public()}}}
+		Enrolments: []*admission.Enrolment{{Ticket: admission.Ticket{Place: admission.ClientPlace(2)}, Identity: key.Public()}}}
 	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
 		terms := nodetest.Terms()
 		terms.Mode = mode

@@ -24,7 +24,7 @@ func TestDocumentsArriveAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := (&admission.List{Federation: *f, Enrolments: []admission.Enrolment{}}).Encode()
+	text, err := (&admission.List{Federation: *f, Enrolments: []*admission.Enrolment{}}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

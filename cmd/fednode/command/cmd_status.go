@@ -313,18 +313,18 @@ func (c *enrolledCmd) list() (*admission.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := r.List()
+	list := *r.List()
 	// A client keeps no signatures of others. A server that has not been shown a list knows itself alone.
 	if m != nil && (m.Enrolment.Ticket.Place.Role == protocol.Client || len(list.Enrolments) == 0) {
-		own := m.Enrolment
+		own := &m.Enrolment
 		for _, e := range list.Enrolments { // as the operator's latest key signs it
 			if e.Ticket.Place == own.Ticket.Place {
 				own = e
 			}
 		}
-		list.Enrolments = []admission.Enrolment{own}
+		list.Enrolments = []*admission.Enrolment{own}
 	}
-	return list, list.Verify(f.Operator)
+	return &list, list.Verify(f.Operator)
 }
 
 // timeFormat is the format of times in all lines of logs, in UTC.

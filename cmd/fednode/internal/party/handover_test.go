@@ -206,7 +206,7 @@ func TestInvitationOutlivesAHandOver(t *testing.T) {
 	log := zerolog.Nop()
 	m := must[*party.Member](t)(party.Open(t.Context(), dir, path, protocol.Client, nil, &log))
 	defer m.Close() //nolint:errcheck // a test's
-	must[[]admission.Enrolment](t)(m.Registry.Update(d.registry.List()))
+	must[[]*admission.Enrolment](t)(m.Registry.Update(d.registry.List()))
 	if err := m.Membership.Check(m.Registry.List()); err != nil || m.Registry.Federation().Signer() != next.Public() {
 		t.Errorf("%v, and the operator is %s", err, m.Registry.Federation().Signer())
 	}

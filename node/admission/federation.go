@@ -39,157 +39,20 @@ package admission
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/internal/locked"
-	"github.com/fedsim/fedsim/internal/merkle"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
-
-// view is the list of a state, made once for all who ask.
-type view struct {
-	version uint64              // the state's
-	list    *List               // must not be changed
-	tree    func() *merkle.Tree // of the list, if it is whole and has a party
-	taken   Hash                // digest of the text that the list was taken over from; zero: it was not
-	text    func() listText     // made when it is first asked for
-}
-
-// listText is the text of a list with its digest.
-type listText struct {
-	bytes  []byte
-	digest Hash
-	err    error
-}
-
-func newView(version uint64, l *List) *view {
-	return &view{version: version, list: l, tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) }),
-		text: sync.OnceValue(func() listText {
-			text, err := l.Encode()
-			return listText{text, sha256.Sum256(text), err}
-		})}
-}
-
-// Lookup says which place an identity has now; false for an identity that is not enrolled. A connection gater uses it.
-func (r *Registry) Lookup(identity PublicKey) (Place, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	p, ok := r.identities[identity]
-	return p, ok
-}
-
-// Holder is the identity that has a place now.
-func (r *Registry) Holder(p Place) (PublicKey, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	e, ok := r.places[p]
-	if !ok {
-		return PublicKey{}, false
-	}
-	return e.Identity, true
-}
-
-// Enrolled is the number of parties that are in now.
-func (r *Registry) Enrolled() int {
-	return locked.Get(r.mu.RLocker(), func() int { return len(r.places) })
-}
-
-// Revocations are the newest known revocations, nil if there are none.
-func (r *Registry) Revocations() *Revocations {
-	return locked.Get(r.mu.RLocker(), func() *Revocations { return r.revocations.clone() })
-}
-
-// NextSerial returns the next serial of a place by the newest known revocations.
-func (r *Registry) NextSerial(p Place) uint32 {
-	return locked.Get(r.mu.RLocker(), func() uint32 { return r.barred.serials[p] + 1 })
-}
-
-// List is the present enrolment list.
-func (r *Registry) List() *List { return locked.Get(r.mu.RLocker(), r.listing) }
-
-// Current returns the present enrolment list, which is shared and must not be changed, and the digest of its text. If the list was taken
-// over (Take), the digest is of the text that was received.
-func (r *Registry) Current() (*List, Hash, error) {
-	v := r.viewed()
-	if v.taken != (Hash{}) {
-		return v.list, v.taken, nil
-	}
-	text := v.text()
-	return v.list, text.digest, text.err
-}
-
-// Excerpt is the part of the list that the holder of a place needs beside it: the server, the aggregator and
-// the place itself. It returns its text and the SHA-256 of that.
-func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
-	v := r.viewed()
-	part := v.list // a list of no party has no part
-	if len(part.Enrolments) > 0 {
-		part = part.excerpt(v.tree(), ServerPlace, AggregatorPlace, p)
-	}
-	text, err := part.Encode()
-	return text, sha256.Sum256(text), err
-}
-
-// Since is the list for a party that has an older list, nil: none. It is the text of what was added to that list if
-// nothing else has changed, else of the whole list, and nil if nothing has changed.
-func (r *Registry) Since(old *List) (now *List, text []byte, err error) {
-	v := r.viewed()
-	more, ok := v.list.added(old)
-	switch {
-	case !ok:
-		text, err = v.text().bytes, v.text().err
-	case len(more.Enrolments) > 0:
-		text, err = more.Encode()
-	}
-	return v.list, text, err
-}
-
-// Text is the encoded list and its SHA-256. It is encoded once while the list does not change, so that it
-// can be sent to many parties; it must not be changed.
-func (r *Registry) Text() ([]byte, Hash, error) {
-	text := r.viewed().text()
-	return text.bytes, text.digest, text.err
-}
-
-// viewed is the present view.
-func (r *Registry) viewed() *view {
-	if v := r.present(); v != nil {
-		return v
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.view == nil || r.view.version != r.version {
-		r.view = newView(r.version, r.listing())
-	}
-	return r.view
-}
-
-// present is the view of the present state; nil: none was made.
-func (r *Registry) present() *view {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if v := r.view; v != nil && v.version == r.version {
-		return v
-	}
-	return nil
-}
-
-// listing is the list. The caller holds mu.
-func (r *Registry) listing() *List {
-	return &List{Federation: *r.Federation(), Revocations: r.revocations.clone(), Enrolments: r.enrolments()}
-}
 
 // Place is a place in the federation, as protocol.Party writes it: the server, the aggregator, or the client of a number from 0 to N-1. Its
 // text is "server", "aggregator" or "client 7".
