@@ -36,11 +36,8 @@ type Ceiling struct {
 // little for the session, it is refused: only the owner can see to it.
 func (j *Job) account(durable *store.Ledger, costs *dp.Cache, now time.Time) (client.Ledger, error) {
 	records, err := durable.Records()
-	switch {
-	case errors.Is(err, store.ErrUnprotected):
+	if err != nil {
 		return nil, &session.DeclineError{Kind: session.DeclineUnit, Err: err}
-	case err != nil: // of the disk, which the owner has to see to
-		return nil, peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 	}
 	if j.Limit == nil {
 		return j.restore(*j.Budget, durable, costs, records)
@@ -113,11 +110,8 @@ func (j *Job) fits(limit dp.Budget, costs *dp.Cache, earlier []dp.Record, asked 
 // no earlier charges than are counted here.
 func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked demand) error {
 	for _, c := range j.Ceilings {
-		dated, err := durable.Since(now.Add(-c.Period).Truncate(time.Second)) // as charges are dated
-		if err != nil {
-			return peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
-		}
-		if err = j.fits(c.Budget, costs, after(dated, time.Time{}), asked); err != nil {
+		dated := durable.Since(now.Add(-c.Period).Truncate(time.Second)) // as charges are dated
+		if err := j.fits(c.Budget, costs, after(dated, time.Time{}), asked); err != nil {
 			return fmt.Errorf("%w: the ceiling is %s%s%s", err, c.Name, j.until(c, costs, dated, asked), ahead(durable.Latest(), now))
 		}
 	}

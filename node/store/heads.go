@@ -268,7 +268,8 @@ func (h *Head) signed(owner admission.PublicKey) protocol.Hash {
 
 // Sign returns the head of the ledger as it is, signed by its client.
 func (l *Ledger) Sign(client admission.PrivateKey) Head {
-	h := locked.Get(&l.mu, func() Head { return Head{Count: l.count, Chain: l.chain} })
+	list := l.charges()
+	h := Head{Count: uint64(len(list)), Chain: chainOf(list)}
 	h.Signature = client.Sign(h.signed(client.Public()))
 	return h
 }
@@ -311,12 +312,8 @@ func (l *Ledger) Meet(shown []byte, owner admission.PublicKey) error {
 	if l.overtaken != nil {
 		return l.overtaken
 	}
-	lacks, err := l.lacks(&h)
-	if err != nil || lacks == nil {
-		return err
-	}
-	l.overtaken = lacks
-	if l.newer == "" {
+	lacks := l.lacks(&h)
+	if l.overtaken = lacks; lacks == nil || l.newer == "" {
 		return lacks
 	}
 	if err = atomicfile.Write(l.newer, h.Bytes(), 0o600); err != nil {
@@ -326,22 +323,14 @@ func (l *Ledger) Meet(shown []byte, owner admission.PublicKey) error {
 }
 
 // lacks returns an error if the ledger is not what a verified head of its client continues from. The caller holds mu.
-func (l *Ledger) lacks(h *Head) (lacks, err error) {
-	if h.Count > l.count {
-		return admission.Lasting(fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, l.count, h.Count, remedy)), nil
+func (l *Ledger) lacks(h *Head) error {
+	switch n := uint64(len(l.entries)); {
+	case h.Count > n:
+		return admission.Lasting(fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, n, h.Count, remedy))
+	case chainOf(l.entries[:h.Count]) != h.Chain:
+		return admission.Lasting(fmt.Errorf("%w: of the first %d charges that the client has signed for, not all are in it. %s", ErrForked, h.Count, remedy))
 	}
-	var chain protocol.Hash
-	n := uint64(0)
-	err = l.log.Entries(func(entry []byte) error {
-		if n < h.Count {
-			n, chain = n+1, after(chain, entry)
-		}
-		return nil
-	})
-	if err != nil || chain == h.Chain {
-		return nil, err
-	}
-	return admission.Lasting(fmt.Errorf("%w: of the first %d charges that the client has signed for, not all are in it. %s", ErrForked, h.Count, remedy)), nil
+	return nil
 }
 
 const remedy = "The state was restored from an old copy, or two machines run copies of it, so it does not know all that was spent. " +
@@ -360,13 +349,9 @@ func (l *Ledger) recall(owner admission.PublicKey) error {
 	if err == nil {
 		h, err = OpenHead(b, owner)
 	}
-	var lacks error
-	if err == nil {
-		lacks, err = l.lacks(&h)
-	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.newer, err)
 	}
-	l.overtaken = lacks
+	l.overtaken = l.lacks(&h)
 	return nil
 }

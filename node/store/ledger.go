@@ -37,28 +37,27 @@ var ErrUnprotected = errors.New("store: this party has taken part in a session w
 type Ledger struct {
 	mu       sync.Mutex
 	log      Log
-	sessions map[protocol.SessionID]progress
+	entries  []entry       // of the log, in order
 	protects dp.Protection // of the charges to come
-	count    uint64        // entries
-	chain    protocol.Hash // of them: see Head
-	latest   time.Time     // date of the last charge
 	// overtaken says that the ledger lacks charges, and records no more; nil: it is not known to.
 	overtaken error
 	newer     string // file of the head that proves it; "": in memory alone
 }
 
-// entry is a charge as it is written.
-type entry struct {
+// Dated is a charge and the time at which it was recorded.
+type Dated struct {
 	dp.Record
 
-	At    time.Time `json:"at,omitzero"`     // by the machine's clock, and never before the charge before it
-	Nonce string    `json:"nonce,omitempty"` // random, in hex
+	At time.Time `json:"at,omitzero"` // by the machine's clock, and never before the charge before it; zero: it was not recorded
 }
 
-// progress counts the charges of a session.
-type progress struct {
-	last    uint64 // the latest round that was charged
-	charges int
+// entry is a charge as it is written.
+type entry struct {
+	Dated
+
+	Nonce string `json:"nonce,omitempty"` // random, in hex
+
+	chain protocol.Hash // of the entries to this one: see Head
 }
 
 // ledgerKind is the log of a ledger, which belongs to an identity.
@@ -135,10 +134,19 @@ const newerSuffix = ".newer"
 
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
-	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
-	err := l.each(func(r *entry, text []byte) error {
-		l.latest, l.count, l.chain = later(l.latest, r.At), l.count+1, after(l.chain, text)
-		return l.advance(l.sessions, &r.Record)
+	l := &Ledger{log: log}
+	err := log.Entries(func(text []byte) error {
+		e := new(entry)
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields() // a later version has put it there for a reason
+		err := d.Decode(e)
+		if err == nil {
+			l.entries, err = add(l.entries, e, text)
+		}
+		if err != nil {
+			return Foreign(log, fmt.Errorf("entry %d of the ledger: %w", len(l.entries)+1, err))
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -146,28 +154,47 @@ func NewLedger(log Log) (*Ledger, error) {
 	return l, nil
 }
 
-// each hands over all entries in order with their texts. No date is before an earlier one: a clock put back hides no charge.
-func (l *Ledger) each(f func(r *entry, text []byte) error) error {
-	n := 0
-	var latest time.Time
-	return l.log.Entries(func(text []byte) error {
-		n++
-		r := new(entry)
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields() // a later version has put it there for a reason
-		err := d.Decode(r)
-		if err == nil {
-			if !r.At.IsZero() {
-				latest = later(latest, r.At)
-				r.At = latest
-			}
-			err = f(r, text)
+// add puts an entry behind others. It returns ErrOrder if the round is not later than the session's last. No date is before an earlier
+// date: a clock put back hides no charge.
+func add(list []entry, e *entry, text []byte) ([]entry, error) {
+	if last := lastRound(list, e.Session); e.Round <= last {
+		return list, fmt.Errorf("%w: round %d, after %d, in session %x", ErrOrder, e.Round, last, e.Session[:])
+	}
+	if err := check(&e.Record); err != nil {
+		return list, err
+	}
+	if !e.At.IsZero() {
+		e.At = later(lastDate(list), e.At)
+	}
+	e.chain = after(chainOf(list), text)
+	return append(list, *e), nil
+}
+
+// lastRound returns the latest round of a session; 0: there is none.
+func lastRound(list []entry, session protocol.SessionID) uint64 {
+	for i := range slices.Backward(list) {
+		if list[i].Session == session {
+			return list[i].Round
 		}
-		if err != nil {
-			return Foreign(l.log, fmt.Errorf("entry %d of the ledger: %w", n, err))
+	}
+	return 0
+}
+
+// lastDate returns the date of the last entry that has one.
+func lastDate(list []entry) time.Time {
+	for i := range slices.Backward(list) {
+		if at := list[i].At; !at.IsZero() {
+			return at
 		}
-		return nil
-	})
+	}
+	return time.Time{}
+}
+
+func chainOf(list []entry) (chain protocol.Hash) {
+	if n := len(list); n > 0 {
+		chain = list[n-1].chain
+	}
+	return chain
 }
 
 // check refuses a record that says nothing of what it protects, or that says it of a sum without noise.
@@ -181,6 +208,11 @@ func check(r *dp.Record) error {
 	if r.Unit == "" || r.Relation == "" {
 		return fmt.Errorf("round %d of session %x does not say what it protects: %s", r.Round, r.Session[:], r.Protection)
 	}
+	for i, event := range r.Events {
+		if err := event.Validate(); err != nil {
+			return fmt.Errorf("round %d of session %x, event %d: %w", r.Round, r.Session[:], i, err)
+		}
+	}
 	return r.Protection.Validate()
 }
 
@@ -188,52 +220,25 @@ func check(r *dp.Record) error {
 // mixtures. Charges with events are refused before the first Protect.
 func (l *Ledger) Protect(p dp.Protection) { locked.Do(&l.mu, func() { l.protects = p }) }
 
-// advance adds a record to what is known of its session. It returns ErrOrder if the round is not later than the session's last.
-func (l *Ledger) advance(sessions map[protocol.SessionID]progress, r *dp.Record) error {
-	p, known := sessions[r.Session]
-	if !known {
-		p = l.sessions[r.Session]
-	}
-	if r.Round <= p.last {
-		return fmt.Errorf("%w: round %d, after %d, in session %x", ErrOrder, r.Round, p.last, r.Session[:])
-	}
-	p.last = r.Round
-	p.charges++
-	if err := check(r); err != nil {
-		return err
-	}
-	for i, event := range r.Events {
-		if err := event.Validate(); err != nil {
-			return fmt.Errorf("round %d of session %x, event %d: %w", r.Round, r.Session[:], i, err)
-		}
-	}
-	sessions[r.Session] = p
-	return nil
-}
-
 // Persist makes records durable, all or none, before it returns. It is for the Persist field of a client's effects, before anything
 // of the same effects is sent. Records out of order are refused (ErrOrder) and nothing changes; after any other error nothing may
-// be sent and the ledger is closed.
+// be sent, and after a restart the records may be there.
 func (l *Ledger) Persist(records ...protocol.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.overtaken != nil {
 		return l.overtaken
 	}
-	next := make(map[protocol.SessionID]progress)
-	chain, at := l.chain, later(l.latest, time.Now().UTC().Truncate(time.Second))
+	next, now := slices.Clip(l.entries), time.Now().UTC().Truncate(time.Second)
 	var texts [][]byte
 	for _, r := range records {
 		charge, ok := r.(protocol.Charged)
 		if !ok {
 			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
 		}
-		e := &entry{Record: dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}, At: at}
+		e := &entry{Dated: Dated{dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}, later(lastDate(next), now)}}
 		if len(e.Events) > 0 {
 			e.Protection = l.protects
-		}
-		if err := l.advance(next, &e.Record); err != nil {
-			return err
 		}
 		var nonce [nonceSize]byte
 		if _, err := rand.Read(nonce[:]); err != nil {
@@ -244,82 +249,59 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		if err != nil {
 			return fmt.Errorf("store: round %d: %w", e.Round, err)
 		}
-		texts, chain = append(texts, text), after(chain, text)
+		if next, err = add(next, e, text); err != nil {
+			return err
+		}
+		texts = append(texts, text)
 	}
 	if err := l.log.Append(texts...); err != nil {
 		return err
 	}
-	l.count, l.chain = l.count+uint64(len(texts)), chain
-	if len(texts) > 0 {
-		l.latest = at
-	}
-	maps.Copy(l.sessions, next)
+	l.entries = next
 	return nil
 }
 
 // Last is the latest round of the session that was charged; 0 if none was. A restarted client takes part in later ones only.
 func (l *Ledger) Last(session protocol.SessionID) uint64 {
-	return locked.Get(&l.mu, func() uint64 { return l.sessions[session].last })
+	return lastRound(l.charges(), session)
 }
 
 // Charged counts the rounds of the session that were charged.
 func (l *Ledger) Charged(session protocol.SessionID) int {
-	return locked.Get(&l.mu, func() int { return l.sessions[session].charges })
+	return counts(l.charges())[hex.EncodeToString(session[:])]
 }
 
-// counts counts the rounds that were charged, by session in hex. The caller holds mu.
-func (l *Ledger) counts() map[string]int {
-	count := make(map[string]int, len(l.sessions))
-	for s, p := range l.sessions {
-		count[hex.EncodeToString(s[:])] = p.charges
+// charges are all entries so far, which are not changed.
+func (l *Ledger) charges() []entry { return locked.Get(&l.mu, func() []entry { return l.entries }) }
+
+// counts counts the rounds that were charged, by session in hex.
+func counts(list []entry) map[string]int {
+	count := make(map[string]int)
+	for _, e := range list {
+		count[hex.EncodeToString(e.Session[:])]++
 	}
 	return count
 }
 
 // Charges counts the rounds of all sessions that were charged.
-func (l *Ledger) Charges() (n int) {
-	for _, charges := range locked.Get(&l.mu, l.counts) {
-		n += charges
-	}
-	return n
-}
+func (l *Ledger) Charges() int { return len(l.charges()) }
 
 // Sessions returns the sessions that were charged, in hex and in order.
-func (l *Ledger) Sessions() []string { return slices.Sorted(maps.Keys(locked.Get(&l.mu, l.counts))) }
+func (l *Ledger) Sessions() []string { return slices.Sorted(maps.Keys(counts(l.charges()))) }
 
 // Records returns every charge in order, for dp.RestoreLedger. It fails with ErrUnprotected if the
 // client took part in a sum without noise, since there is no account of that sum. Otherwise that
 // sum would count as free, and the next session could spend the budget again.
-func (l *Ledger) Records() ([]dp.Record, error) {
-	records, _, err := l.charges()
-	return records, err
-}
+func (l *Ledger) Records() ([]dp.Record, error) { return recordsOf(l.charges()) }
 
-// charges are Records, and the counts at the same time.
-func (l *Ledger) charges() (records []dp.Record, count map[string]int, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var unprotected error
-	err = l.each(func(r *entry, _ []byte) error {
-		switch {
-		case len(r.Events) > 0:
-			records = append(records, r.Record)
-		case unprotected == nil:
-			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, r.Round, r.Session[:])
+func recordsOf(list []entry) (records []dp.Record, err error) {
+	for _, e := range list {
+		if len(e.Events) == 0 {
+			return nil, fmt.Errorf("%w: round %d of session %x", ErrUnprotected, e.Round, e.Session[:])
 		}
-		return nil
-	})
-	if err = cmp.Or(err, unprotected); err != nil {
-		records = nil
+		records = append(records, e.Record)
 	}
-	return records, l.counts(), err
-}
-
-// Dated is a charge and the time at which it was recorded.
-type Dated struct {
-	dp.Record
-
-	At time.Time
+	return records, nil
 }
 
 // later returns the later of two times.
@@ -332,19 +314,16 @@ func later(a, b time.Time) time.Time {
 
 // Latest returns the date of the last charge; the zero time without one. It is after the present if the machine's clock
 // was ahead at some charge.
-func (l *Ledger) Latest() time.Time { return locked.Get(&l.mu, func() time.Time { return l.latest }) }
+func (l *Ledger) Latest() time.Time { return lastDate(l.charges()) }
 
-// Since returns the charges from a time on, as Records does. A charge whose time the ledger does not have is among them.
-func (l *Ledger) Since(t time.Time) (list []Dated, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err = l.each(func(r *entry, _ []byte) error {
-		if len(r.Events) > 0 && (r.At.IsZero() || !r.At.Before(t)) {
-			list = append(list, Dated{r.Record, r.At})
+// Since returns the charges with noise from a time on. A charge whose time the ledger does not have is among them.
+func (l *Ledger) Since(t time.Time) (list []Dated) {
+	for _, e := range l.charges() {
+		if len(e.Events) > 0 && (e.At.IsZero() || !e.At.Before(t)) {
+			list = append(list, e.Dated)
 		}
-		return nil
-	})
-	return list, err
+	}
+	return list
 }
 
 // Close lets go of the file.
@@ -377,15 +356,11 @@ type SessionAccount struct {
 // them together may cost, or NaN for the last consent's MaxEpsilon. It can be asked for while the client runs.
 func (l *Ledger) Account(place string, consents []Consent, most float64) (*Account, error) {
 	a := &Account{Place: place, Sessions: []SessionAccount{}}
-	records, charged, err := l.charges()
-	if errors.Is(err, ErrUnprotected) {
-		a.Unaccounted, err = err.Error(), nil
-	}
-	if lacks := l.Overtaken(); lacks != nil {
-		a.Unaccounted = lacks.Error()
-	}
-	if err != nil {
-		return nil, err
+	list := l.charges()
+	charged := counts(list)
+	records, err := recordsOf(list)
+	if err = cmp.Or(l.Overtaken(), err); err != nil {
+		a.Unaccounted = err.Error()
 	}
 	for _, c := range consents {
 		s := SessionAccount{Consent: c, Charged: charged[c.Session]}
