@@ -106,6 +106,7 @@ type hubSession struct {
 	leaf     *protocol.Leaf                        // of its beginning, in the log of sessions
 	sizes    []int64                               // of the log, that the receipt proves growth from
 	over     bool                                  // of a relay: the aggregator says that nothing is left but the end
+	up       *peer.Queue                           // of a relay: what waits for the aggregator; nil: there is no connection
 }
 
 type conn struct {
@@ -146,7 +147,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	a.host.SetStreamHandler(peer.ClockID, func(s network.Stream) { peer.TellTime(s, a.now()) })
 	a.host.SetStreamHandler(peer.EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
 	a.host.SetStreamHandler(peer.AlignID, func(s network.Stream) { a.handle(s, a.align) })
-	a.host.SetStreamHandler(peer.RelayID, func(s network.Stream) { a.handle(s, a.serveRelay) })
+	a.host.SetStreamHandler(peer.RelayID, func(s network.Stream) { a.handle(s, a.serve) })
 	return a, nil
 }
 
@@ -292,16 +293,18 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	}
 }
 
-// serve registers a peer and carries its messages.
+// serve registers a peer by the protocol of its stream, and carries its messages.
 func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
-	place, ok := a.place(s.Conn().RemotePeer())
-	if !ok {
+	id, speaks, size := s.Conn().RemotePeer(), string(s.Protocol()), peer.QueueSize
+	place, ok := a.place(id)
+	switch {
+	case speaks == peer.RelayID:
+		place, size = admission.Place{Role: protocol.Relay}, relayQueueSize
+	case !ok:
 		return session.ErrNotEnrolled // revoked since it connected
-	}
-	if place == admission.AggregatorPlace || place == admission.ServerPlace && a.above != nil {
+	case place == admission.AggregatorPlace || place == admission.ServerPlace && a.above != nil:
 		return session.ErrRole // an aggregator dials no peer, and the server no relay
-	}
-	if a.above.cutOff(a.now()) {
+	case a.above.cutOff(a.now()):
 		return errCutOff
 	}
 	peer.Within(s, peer.RegisterTimeout)
@@ -309,11 +312,14 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if m.Register == nil || m.Register.Version != peer.ProtocolID {
-		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + peer.ProtocolID, ForGood: true})
+	if speaks == peer.RelayID && !a.relays.known[id] { // an enrolled or invited peer
+		return session.Conclude(s, &session.Message{Refused: "the key is not of a relay: the aggregator names relays with --relay, and a party's own key cannot be one"})
 	}
-	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen},
-		link: newLink(s, peer.QueueSize), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
+	if m.Register == nil || m.Register.Version != speaks {
+		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + speaks, ForGood: true})
+	}
+	c := &conn{place: place, peer: id, life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen},
+		link: newLink(s, size), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
 	if place.Role == protocol.Client && m.Register.Head != nil {
 		owner, _ := peer.KeyOf(c.peer)
 		var stale bool
@@ -339,24 +345,37 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	}
 	a.enter(c)
 	defer a.leave(c)
-	log.Info().Stringer("place", place).Msg("has come")
-	defer log.Info().Stringer("place", place).Msg("has gone")
+	log.Info().Stringer("place", c.place).Msg("has come")
+	defer log.Info().Stringer("place", c.place).Msg("has gone")
 	if err = a.welcome(c); err != nil {
 		return err
 	}
-	if place == admission.ServerPlace {
+	switch place.Role {
+	case protocol.Server:
 		return a.serveServer(c)
+	case protocol.Relay:
+		return a.serveRelay(c)
+	default:
+		return a.serveClient(c)
 	}
-	return a.serveClient(c)
 }
 
-// enter puts a peer's newest connection in the place of an older one. A client is in the session that it is shown from
-// then on, so that it is not counted as waiting before it has heard of a session's end.
+// enter puts a peer's newest connection in the place of an older one. A client or relay is in the session that it is shown from
+// then on, so that it is not counted as waiting before it has heard of a session's end. A relay's stream gets a number.
 func (a *Aggregator) enter(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s := a.showing(); c.place.Role == protocol.Client && !s.beyond(c) {
+	if s := a.showing(); c.place.Role != protocol.Server && !s.beyond(c) {
 		c.in = s
+	}
+	if c.place.Role == protocol.Relay {
+		a.relays.last++
+		c.place = admission.Place(protocol.RelayParty(int(a.relays.last)))
+		for _, old := range a.conns {
+			if old.place.Role == protocol.Relay && old.peer == c.peer {
+				a.supplant(old, c)
+			}
+		}
 	}
 	if old := a.conns[c.place]; old != nil {
 		a.supplant(old, c)

@@ -101,7 +101,7 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	}
 	for _, e := range relay.Wrap(list, a.through) {
 		if e.To.Role == protocol.Aggregator {
-			if err := a.above.send(s, e.Message); err != nil {
+			if err := s.sendUp(e.Message); err != nil {
 				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent to the aggregator")
 			}
 			continue

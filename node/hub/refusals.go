@@ -136,9 +136,6 @@ func (a *Aggregator) decline(s *hubSession, id protocol.ClientID, kind session.D
 		delete(s.declined, id)
 		return
 	}
-	if s.declined == nil {
-		s.declined = make(map[protocol.ClientID]session.Decline)
-	}
 	s.declined[id] = kind.Known()
 	a.cfg.Log.Warn().Stringer("client", admission.ClientPlace(id)).Str("reason", string(kind.Known())).Msg("a client declines the session")
 	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: protocol.ClientParty(id), Err: errors.New(string(kind.Known()))})
@@ -188,22 +185,31 @@ type ending struct {
 
 func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
 
-// keepFinal keeps the end of a session, durably when it returns.
+// keepFinal keeps the end of a session, durably when it returns: in the log of sessions, unless it is there, and in a file. The final
+// message gets its receipt.
 func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
-	frames, err := a.logEnd(s, f)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
-	if err != nil {
-		return err
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s != a.session {
 		return nil // another one has begun
 	}
-	if err = atomicfile.Write(a.endPath(), text, 0o600); err != nil {
+	var err error
+	if a.log != nil && s.final == nil {
+		if err = protocol.VerifyFinal(s.server.Ed25519(), s.terms.Session, f); err == nil {
+			err = a.log.Add(s.leaf.Ended(f, s.survivors()))
+		}
+	}
+	for _, c := range a.conns {
+		s.sizes = append(s.sizes, c.seen...)
+	}
+	var frames []byte
+	if err == nil {
+		frames, err = a.prove(s, f)
+	}
+	if err == nil {
+		err = store.WriteJSON(a.endPath(), &ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
+	}
+	if err != nil {
 		return err
 	}
 	s.final = frames

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -48,13 +48,10 @@ type Relay struct {
 	life [16]byte
 }
 
+// upstream is a relay's connection to the aggregator.
 type upstream struct {
-	presence chan struct{} // has a token when clients came or went
-
-	mu    sync.Mutex
-	in    *hubSession // the session that the queue is of
-	queue *peer.Queue // of the present stream; nil: there is none
-	lost  time.Time   // when the connection was lost; zero while it stands
+	presence chan struct{}             // has a token when clients came or went
+	lost     atomic.Pointer[time.Time] // when the connection was lost; nil while it stands
 }
 
 // patience is for how long clients stay with a relay that has lost the aggregator: it dials at least
@@ -83,7 +80,7 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.up.is(r.hub.now()) // until Run has a connection
+	r.lose() // until Run has a connection
 	r.hub.above = r.up
 	r.hub.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { r.hub.handle(s, r.hub.serve) })
 	return r, nil
@@ -105,9 +102,7 @@ func (r *Relay) Close() error { return r.hub.Close() }
 
 // Check says that the relay has no connection to the aggregator, if so.
 func (r *Relay) Check() error {
-	r.up.mu.Lock()
-	defer r.up.mu.Unlock()
-	if r.up.lost.IsZero() {
+	if r.up.lost.Load() == nil {
 		return nil
 	}
 	return errCutOff
@@ -119,7 +114,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	time.AfterFunc(patience+time.Second, r.sendAway)
 	return r.link.Keep(ctx, func(ctx context.Context, st network.Stream) error {
 		defer func() {
-			r.up.is(r.hub.now())
+			r.lose()
 			time.AfterFunc(patience+time.Second, r.sendAway)
 		}()
 		return r.serve(ctx, st)
@@ -147,23 +142,30 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	if err = r.learn(w); err != nil {
 		return err
 	}
-	r.up.is(time.Time{})
+	r.up.lost.Store(nil)
 	r.hub.cfg.Observer.Waits("")
 	r.cfg.Log.Info().Msg("registered with the aggregator")
 	described, err := r.gather(ctx, st)
 	if err != nil {
 		return err
 	}
-	s, anew, err := r.follow(described)
+	s, queue, anew, err := r.follow(described)
 	if err != nil {
 		return err
 	}
-	defer r.up.unhook(s)
+	defer locked.Do(&r.hub.mu, func() {
+		if s.up == queue {
+			s.up = nil
+		}
+	})
 	presences := 0
 	if anew {
-		if presences, err = r.awaitAcceptance(ctx, s); err != nil {
-			return err
+		// It returns when the clients that were here have looked the session over, or after as long as a stage may take.
+		if !r.hub.awaitAcceptance(s, ctx.Done()) {
+			return cmp.Or(ctx.Err(), fmt.Errorf("%w: it is over here", session.ErrSession))
 		}
+		s.driver.Give(s.ctx, protocol.Tick{}) // once the role has taken it, what it was given before is queued
+		presences = queue.Length()
 	} else {
 		s.driver.Give(s.ctx, protocol.Start{})
 	}
@@ -179,7 +181,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	if err = session.Say(st, &session.Message{Ready: &session.Ready{Presences: presences, Declined: without, Seen: seen}}); err != nil {
 		return err
 	}
-	err = session.Carry(ctx, st, r.up.queueOf(s), s.terms.Limits(protocol.Aggregator, protocol.Relay), nil, func(m protocol.Message) error {
+	err = session.Carry(ctx, st, queue, s.terms.Limits(protocol.Aggregator, protocol.Relay), nil, func(m protocol.Message) error {
 		if f, ok := m.(*protocol.Final); ok {
 			if failed := r.keepFinal(s, f); failed != nil {
 				return failed
@@ -267,47 +269,36 @@ func (r *Relay) past(p *session.Signed) bool {
 	return p.Ended && s != nil && s.final != nil && string(s.signed.Descriptor) == string(p.Descriptor)
 }
 
-// follow takes the description of a session, which the server has signed. anew is false if clients
-// are in that session already.
-func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) {
+// follow takes the description of a session, which the server has signed. The queue has what its role says to the aggregator
+// from now on. anew is false if clients are in that session already.
+func (r *Relay) follow(p *session.Signed) (s *hubSession, queue *peer.Queue, anew bool, err error) {
 	list := r.hub.cfg.Registry.List()
 	key, ok := list.Holder(admission.ServerPlace)
 	if !ok {
-		return nil, false, fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
+		return nil, nil, false, fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
 	d, err := p.Verify(r.hub.cfg.Registry.Federation(), key)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	a := r.hub
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	queue = peer.NewQueue(relayQueueSize)
 	old := a.session
 	if old != nil && string(old.signed.Descriptor) == string(p.Descriptor) {
-		old.over = p.Ended
-		r.up.hook(old)
-		return old, false, nil
+		old.over, old.up = p.Ended, queue
+		return old, queue, false, nil
 	}
 	if old != nil {
 		old.stop()
 	}
 	s = a.newSession(p, d, key, new(exclusions))
-	s.over = p.Ended
-	r.up.hook(s)
+	s.over, s.up = p.Ended, queue
 	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Rounds: s.terms.Steps.Rounds()})) // which adds up
 	a.begin(s)
 	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Msg("there is a session")
-	return s, true, nil
-}
-
-// awaitAcceptance returns when the clients that were here have looked a session over, or after as long as
-// a stage may take, with how many presences wait to be said.
-func (r *Relay) awaitAcceptance(ctx context.Context, s *hubSession) (int, error) {
-	if !r.hub.awaitAcceptance(s, ctx.Done()) {
-		return 0, cmp.Or(ctx.Err(), fmt.Errorf("%w: it is over here", session.ErrSession))
-	}
-	s.driver.Give(s.ctx, protocol.Tick{}) // once the role has taken it, what it was given before is queued
-	return r.up.queueOf(s).Length(), nil
+	return s, queue, true, nil
 }
 
 // keepFinal keeps the end of a session for clients that come later.
@@ -320,54 +311,23 @@ func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
 	return nil
 }
 
-// hook begins a queue of what a session's role says to the aggregator.
-func (u *upstream) hook(s *hubSession) {
-	locked.Do(&u.mu, func() { u.in, u.queue = s, peer.NewQueue(relayQueueSize) })
-}
-
-// unhook ends the queue: nothing is taken out of it any more.
-func (u *upstream) unhook(s *hubSession) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.in == s {
-		u.queue = nil
-	}
-}
-
-func (u *upstream) queueOf(s *hubSession) *peer.Queue {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.in != s || u.queue == nil {
-		return peer.NewQueue(0) // the session was left
-	}
-	return u.queue
-}
-
-// send queues what a session's role says to the aggregator; without a connection it is lost. The
+// sendUp queues what a session's role says to the aggregator; without a connection it is lost. The
 // caller holds the hub's mu.
-func (u *upstream) send(s *hubSession, m protocol.Message) error {
+func (s *hubSession) sendUp(m protocol.Message) error {
 	if p, ok := m.(*protocol.RelayStatus); ok && p.Connected {
 		p.Incarnation = s.lives[p.Client]
 	}
 	b, err := wire.AppendFrames(nil, m)
-	if err != nil {
+	if err != nil || s.up == nil {
 		return err
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.in != s || u.queue == nil {
-		return nil
-	}
-	return u.queue.Add(b)
+	return s.up.Add(b)
 }
 
-// is notes since when the connection is lost; zero: it stands.
-func (u *upstream) is(lost time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if lost.IsZero() || u.lost.IsZero() {
-		u.lost = lost
-	}
+// lose notes since when the connection is lost.
+func (r *Relay) lose() {
+	now := r.hub.now()
+	r.up.lost.CompareAndSwap(nil, &now)
 }
 
 // cutOff says whether the connection has been lost for long; never for an aggregator.
@@ -375,7 +335,6 @@ func (u *upstream) cutOff(now time.Time) bool {
 	if u == nil {
 		return false
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return !u.lost.IsZero() && now.Sub(u.lost) > patience
+	lost := u.lost.Load()
+	return lost != nil && now.Sub(*lost) > patience
 }

@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
@@ -36,108 +34,6 @@ const relayQueueSize = 4 * peer.QueueSize
 
 // relayPatience is the time for which an enrolment waits until relays that wait for a session know of it.
 const relayPatience = 2 * time.Second
-
-// serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
-func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
-	id := s.Conn().RemotePeer()
-	peer.Within(s, peer.RegisterTimeout)
-	m, err := session.Hear(s, session.NoticeSize)
-	if err != nil {
-		return err
-	}
-	if !a.relays.known[id] { // an enrolled or invited peer
-		return session.Conclude(s, &session.Message{Refused: "the key is not of a relay: the aggregator names relays with --relay, and a party's own key cannot be one"})
-	}
-	if m.Register == nil || m.Register.Version != peer.RelayID {
-		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks to relays by " + peer.RelayID, ForGood: true})
-	}
-	c := &conn{peer: id, life: m.Register.Life, shown: m.Register.List, link: newLink(s, relayQueueSize), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
-	a.enterRelay(c)
-	defer a.leave(c)
-	log.Info().Stringer("place", c.place).Msg("a relay has registered")
-	if err = a.welcome(c); err != nil {
-		return err
-	}
-	current, presences, err := a.showRelay(c)
-	if err != nil || current == nil {
-		return err
-	}
-	return a.carryRelay(c, current, presences)
-}
-
-// showRelay counts a relay's clients until there is a session, and tells the relay of that. It
-// returns the session when the relay is ready for it, with how many presences it says first; nil if
-// the relay is gone.
-func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
-	_ = c.stream.SetReadDeadline(time.Time{}) // until there is a session
-	ctx, stop := context.WithCancel(a.ctx)
-	defer stop()
-	notices := session.Notices(ctx, c.stream, session.NoticeSize)
-	a.mu.Lock()
-	s := a.showing()
-	c.in = s
-	a.mu.Unlock()
-	shown := false
-	for {
-		if s != nil && !shown {
-			// The server that described the session may have enrolled only now.
-			if err := a.welcome(c); err != nil {
-				return nil, 0, err
-			}
-			now, err := a.describe(s, c)
-			if err != nil {
-				return nil, 0, err
-			}
-			_ = c.stream.SetDeadline(time.Now().Add(2*peer.RegisterTimeout + 2*s.terms.StageTimeout)) // in which its clients look it over, too
-			if _, err = c.stream.Write(now); err != nil {
-				return nil, 0, err
-			}
-			shown = true
-			locked.Do(&a.mu, func() { c.enrolled = 0 }) // it says no more before it has looked the session over
-		}
-		select {
-		case <-c.closed:
-			return nil, 0, nil
-		case s = <-c.session:
-		case <-c.presence:
-			if err := a.welcome(c); err != nil {
-				return nil, 0, err
-			}
-		case n := <-notices:
-			switch {
-			case n.Err != nil:
-				return nil, 0, n.Err
-			case n.Message.Gathered != nil:
-				a.behind(c, n.Message.Gathered.Connected, n.Message.Gathered.Enrolled)
-			case n.Message.Wait != nil && shown: // it has had the end of that one
-				a.mu.Lock()
-				if s != a.session {
-					a.mu.Unlock()
-					return nil, 0, nil // there is another session by now: the relay hears of it when it registers again
-				}
-				c.in = nil
-				s.answered(c)
-				a.announcePresence() // those behind it can be counted on
-				a.mu.Unlock()
-				s, shown = nil, false
-				_ = c.stream.SetDeadline(time.Time{})
-			case n.Message.Ready != nil && shown:
-				a.behind(c, 0, 0) // from here on each is in its place
-				a.mu.Lock()
-				if s.behind == nil {
-					s.behind = make(map[*conn]session.Declined)
-				}
-				s.behind[c] = n.Message.Ready.Declined.Within(a.cfg.Registry.Federation().Places())
-				c.seen = n.Message.Ready.Seen
-				a.hopeless(s)
-				a.mu.Unlock()
-				return s, n.Message.Ready.Presences, nil
-			default:
-				return nil, 0, session.ErrNotice
-			}
-		}
-	}
-}
 
 // awaitRelays returns when the relays that wait for a session know of so many parties, since clients that have enrolled
 // dial them at once, or after relayPatience.
@@ -175,15 +71,23 @@ func (a *Aggregator) behind(c *conn, n, enrolled int) {
 	a.announcePresence()
 }
 
-// carryRelay reads and writes the messages of a relay until its stream ends. Then its clients are
+// serveRelay has a relay take part in a session, and reads and writes its messages until its stream ends. Then its clients are
 // gone, and so are the vectors that it holds. The session begins when the first presences are
 // known.
-func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
+func (a *Aggregator) serveRelay(c *conn) error {
+	s, ready, err := a.agree(c)
+	if err != nil || s == nil {
+		return err
+	}
+	a.behind(c, 0, 0) // from here on each is in its place
 	a.mu.Lock()
 	if s != a.session || a.conns[c.place] != c {
 		a.mu.Unlock()
 		return nil // overtaken
 	}
+	presences := ready.Presences
+	s.behind[c], c.seen = ready.Declined.Within(a.cfg.Registry.Federation().Places()), ready.Seen
+	a.hopeless(s)
 	if s.final != nil {
 		_ = c.queue.Add(s.final)
 	}
@@ -309,23 +213,6 @@ func (a *Aggregator) tellRelays(s *hubSession) {
 	}
 }
 
-// enterRelay gives a relay's newest stream a number, in the place of older ones.
-func (a *Aggregator) enterRelay(c *conn) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.relays.last++
-	c.place = admission.Place(protocol.RelayParty(int(a.relays.last)))
-	for _, old := range a.conns {
-		if old.place.Role == protocol.Relay && old.peer == c.peer {
-			a.supplant(old, c)
-		}
-	}
-	a.conns[c.place] = c
-	a.newest++
-	c.number = a.newest
-	a.host.ConnManager().Protect(c.peer, "registered")
-}
-
 // link is a peer's stream, and what waits to be written to it.
 type link struct {
 	stream network.Stream // nil: the peer is connected to a relay
@@ -407,29 +294,6 @@ func (s *hubSession) survivors() (runs [][2]int) {
 		}
 	}
 	return runs
-}
-
-// logEnd puts the end of a session into the log of sessions, unless it is there, and its receipt into the final message. It returns
-// the message in frames.
-func (a *Aggregator) logEnd(s *hubSession, f *protocol.Final) ([]byte, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s != a.session {
-		return nil, nil // another one has begun
-	}
-	if a.log != nil && s.final == nil {
-		err := protocol.VerifyFinal(s.server.Ed25519(), s.terms.Session, f)
-		if err == nil {
-			err = a.log.Add(s.leaf.Ended(f, s.survivors()))
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range a.conns {
-		s.sizes = append(s.sizes, c.seen...)
-	}
-	return a.prove(s, f)
 }
 
 // prove puts the receipt of a session that the log ends with into its final message, and returns that in frames. The caller holds mu.

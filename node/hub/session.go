@@ -218,7 +218,7 @@ const grace = 1500 * time.Millisecond
 func (a *Aggregator) newSession(p *session.Signed, d *session.Descriptor, server admission.PublicKey, excluded *exclusions) *hubSession {
 	own := session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}
 	s := &hubSession{signed: &own, server: server, list: d.List, terms: d.Terms, excluded: excluded,
-		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
+		lives: make(map[protocol.ClientID][16]byte), behind: make(map[*conn]session.Declined), declined: make(map[protocol.ClientID]session.Decline), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	for i, ended := range []bool{false, true} {
 		shown := own
@@ -307,83 +307,106 @@ func (a *Aggregator) showing() *hubSession {
 	return a.session
 }
 
-// show has a client look a session over, and says whether it takes part; else it waits
-// for the next one, unless it ends. The process of such a client cannot continue: it waits for the end of its stream, which
-// tells it that the aggregator has heard so.
-func (a *Aggregator) show(c *conn, s *hubSession) (takes, ends bool, err error) {
-	now, err := a.describe(s, c)
-	if err != nil {
-		return false, false, err
-	}
-	peer.Within(c.stream, peer.RegisterTimeout)
-	if _, err = c.stream.Write(now); err != nil {
-		return false, false, err
-	}
-	_ = c.stream.SetReadDeadline(time.Now().Add(peer.RegisterTimeout + s.terms.StageTimeout)) // to look it over
-	m, err := session.Hear(c.stream, session.NoticeSize)
-	if err != nil {
-		return false, false, err
-	}
-	if m.Ready == nil && m.Wait == nil && m.Decline == "" {
-		return false, false, session.ErrNotice
-	}
-	a.mu.Lock()
-	if a.session == s && a.conns[c.place] == c && m.Wait == nil {
-		a.decline(s, c.place.Client, m.Decline)
-	}
-	if m.Ready != nil && c.queue.Length() == 0 { // else it is sent what it will keep in the place of this
-		c.begun = m.Ready.Begun
-	}
-	a.mu.Unlock()
-	return m.Ready != nil, m.Decline == session.DeclineUnable, nil
-}
-
-// waits has a client that was shown a session wait for the next session. It is false if there is
-// another session by now: the client registers again for it.
-func (a *Aggregator) waits(c *conn, s *hubSession) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.answered(c)
-	if s != a.session || a.conns[c.place] != c {
-		return false
-	}
-	c.in = nil
-	a.announcePresence() // it can be counted on
-	return true
-}
-
-// serveClient has a client check the session once there is a session that it takes part in, and
-// carries its messages.
-func (a *Aggregator) serveClient(c *conn) error {
-	s := locked.Get(&a.mu, func() *hubSession { return c.in })
-	for takes := false; !takes; {
-		if s == nil {
-			select {
-			case s = <-c.session:
-			case <-c.closed:
-				return nil
+// agree shows a client or a relay each session that there is, until the peer takes part in one. Meanwhile a relay says how many clients it
+// has, and hears who is enrolled. It returns the session and what the peer says of its part; a nil session if the peer registers again.
+func (a *Aggregator) agree(c *conn) (*hubSession, *session.Ready, error) {
+	_ = c.stream.SetReadDeadline(time.Time{}) // until there is a session
+	ctx, stop := context.WithCancel(a.ctx)
+	defer stop()
+	notices := session.Notices(ctx, c.stream, session.NoticeSize)
+	relays := c.place.Role == protocol.Relay
+	s, shown := locked.Get(&a.mu, func() *hubSession { return c.in }), false
+	for {
+		if s != nil && !shown {
+			if err := a.show(c, s); err != nil {
+				return nil, nil, err
+			}
+			shown = true
+		}
+		select {
+		case <-c.closed:
+			return nil, nil, nil
+		case s = <-c.session:
+		case <-c.presence:
+			if err := a.welcome(c); err != nil {
+				return nil, nil, err
+			}
+		case n := <-notices:
+			switch m := n.Message; {
+			case n.Err != nil:
+				return nil, nil, n.Err
+			case m.Gathered != nil && relays:
+				a.behind(c, m.Gathered.Connected, m.Gathered.Enrolled)
+			case m.Ready != nil && shown:
+				return s, m.Ready, nil
+			case shown && (m.Wait != nil || m.Decline != "" && !relays):
+				if !a.waits(c, s, m.Decline) {
+					return nil, nil, nil
+				}
+				if m.Decline == session.DeclineUnable { // the end of the stream tells its process that this was heard
+					return nil, nil, peer.ErrEnd
+				}
+				s, shown = nil, false
+				_ = c.stream.SetDeadline(time.Time{})
+			default:
+				return nil, nil, session.ErrNotice
 			}
 		}
-		var ends bool
-		var err error
-		if takes, ends, err = a.show(c, s); err != nil {
+	}
+}
+
+// show describes a session to a client or a relay, which looks it over: a relay has its clients do so, too.
+func (a *Aggregator) show(c *conn, s *hubSession) error {
+	wait := peer.RegisterTimeout + s.terms.StageTimeout
+	if c.place.Role == protocol.Relay {
+		wait *= 2
+		locked.Do(&a.mu, func() { c.enrolled = 0 }) // it says no more before it has looked the session over
+		if err := a.welcome(c); err != nil {        // the server that described the session may have enrolled only now
 			return err
 		}
-		if !takes {
-			if !a.waits(c, s) {
-				return nil
-			}
-			if ends {
-				return peer.ErrEnd
-			}
-			s = nil
-		}
+	}
+	now, err := a.describe(s, c)
+	if err != nil {
+		return err
+	}
+	peer.Within(c.stream, peer.RegisterTimeout)
+	_ = c.stream.SetReadDeadline(time.Now().Add(wait)) // a stream that takes none fails when it is used
+	_, err = c.stream.Write(now)
+	return err
+}
+
+// waits has a peer that was shown a session wait for the next session. A client may have declined this one. It is false if there is
+// another session by now: the peer registers again for it.
+func (a *Aggregator) waits(c *conn, s *hubSession, kind session.Decline) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	current := s == a.session && a.conns[c.place] == c
+	if current && kind != "" {
+		a.decline(s, c.place.Client, kind)
+	}
+	s.answered(c)
+	if current {
+		c.in = nil
+		a.announcePresence() // clients can be counted on
+	}
+	return current
+}
+
+// serveClient has a client take part in a session, and carries its messages.
+func (a *Aggregator) serveClient(c *conn) error {
+	s, ready, err := a.agree(c)
+	if err != nil || s == nil {
+		return err
 	}
 	a.mu.Lock()
 	current := s == a.session && a.conns[c.place] == c
 	fresh := current && s.lives[c.place.Client] != c.life
 	if current {
 		s.lives[c.place.Client] = c.life
+		a.decline(s, c.place.Client, "")
+	}
+	if c.queue.Length() == 0 { // else it is sent what it will keep in the place of this
+		c.begun = ready.Begun
 	}
 	a.mu.Unlock()
 	if !current {
