@@ -89,8 +89,11 @@ func (y *year) files() map[string][]byte {
 	return out
 }
 
-// backs up the aggregator's state.
-func (y *year) backs() { y.backup = aggregatorBackup{copiedLog(y.t, y.registryLog, -1), y.files()} }
+// backs up the aggregator's state, once the heads of ledgers are in it.
+func (y *year) backs() {
+	time.Sleep(2 * time.Second)
+	y.backup = aggregatorBackup{copiedLog(y.t, y.registryLog, -1), y.files()}
+}
 
 // loses has the aggregator lose its state, and start again from the backup, which is from before the last session.
 func (y *year) loses() {

@@ -20,25 +20,20 @@ import (
 )
 
 // Heads keeps the latest signed head of each client's ledger. It is no account: whatever of it is
-// lost, clients show again when they register. A line that is written survives the end of the
-// process at once, and a power failure after headsPause. It may be used by several goroutines.
+// lost, clients show again when they register. What is kept is on disk after headsPause. It may be used by several goroutines.
 type Heads struct {
 	path string // "": in memory alone, or closed
 
 	mu      sync.Mutex
-	file    *os.File // nil: not written yet, closed, or in memory alone
 	heads   map[admission.PublicKey]Head
-	lines   int         // in the file
-	pending *time.Timer // will sync the file; nil: nothing is pending
+	pending *time.Timer // will write the file; nil: nothing is pending
 	failed  error       // why the file lacks some heads; nil: it does not
 }
 
 const (
 	headsFormat = "fedsim-heads-v1"
-	// headsPause is the time until a line is on disk.
+	// headsPause is the time until heads are on disk.
 	headsPause = time.Second
-	// headsSlack is the number of lines beyond four for each head at which the file is written anew.
-	headsSlack = 10_000
 )
 
 // NewHeads keeps heads in memory alone.
@@ -52,7 +47,7 @@ func OpenHeads(path string) (*Heads, error) {
 		return nil, err
 	}
 	h := &Heads{path: path, heads: heads}
-	h.failed = h.rewrite()
+	_ = h.write() // see Check
 	return h, nil
 }
 
@@ -107,31 +102,17 @@ func pair(owner admission.PublicKey, head Head) []byte {
 	return append(owner[:len(owner):len(owner)], head.Bytes()...)
 }
 
-func headLine(owner admission.PublicKey, head Head) []byte {
-	return append(hex.AppendEncode(nil, pair(owner, head)), '\n')
-}
-
-// rewrite writes the file anew, and opens it for further lines. The caller holds mu, or is the only one.
-func (h *Heads) rewrite() error {
+// write writes the file. The caller holds mu, or is the only one.
+func (h *Heads) write() error {
 	if h.path == "" {
 		return nil
 	}
 	text := []byte(headsFormat + "\n")
 	for _, owner := range slices.SortedFunc(maps.Keys(h.heads), func(a, b admission.PublicKey) int { return bytes.Compare(a[:], b[:]) }) {
-		text = append(text, headLine(owner, h.heads[owner])...)
+		text = append(hex.AppendEncode(text, pair(owner, h.heads[owner])), '\n')
 	}
-	if err := atomicfile.Write(h.path, text, 0o600); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	if h.file != nil {
-		_ = h.file.Close() // what was in it is in the new file
-	}
-	h.file, h.lines, h.failed = file, len(h.heads), nil
-	return nil
+	h.failed = atomicfile.Write(h.path, text, 0o600)
+	return h.failed
 }
 
 // Of returns the latest head of a client.
@@ -142,7 +123,7 @@ func (h *Heads) Of(owner admission.PublicKey) (Head, bool) {
 	return head, ok
 }
 
-// Keep keeps a head that is verified, unless there is a later one. An error says that the head is in memory alone: see Check.
+// Keep keeps a head that is verified, unless there is a later one. An error says that earlier heads are in memory alone: see Check.
 func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,42 +131,25 @@ func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 		return nil
 	}
 	h.heads[owner] = head
-	if h.path == "" {
-		return nil
+	if h.path != "" && h.pending == nil {
+		h.pending = time.AfterFunc(headsPause, func() {
+			locked.Do(&h.mu, func() {
+				h.pending = nil
+				_ = h.write() // see Check
+			})
+		})
 	}
-	if h.lines++; h.file == nil || h.failed != nil || h.lines > 4*len(h.heads)+headsSlack { // a part of a line may be at the end
-		h.failed = h.rewrite()
-		return h.failed
-	}
-	if _, err := h.file.Write(headLine(owner, head)); err != nil {
-		h.failed = err
-		return err
-	}
-	if h.pending == nil {
-		h.pending = time.AfterFunc(headsPause, h.sync)
-	}
-	return nil
-}
-
-func (h *Heads) sync() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.pending = nil
-	if h.file != nil {
-		if err := h.file.Sync(); err != nil {
-			h.failed = err
-		}
-	}
+	return h.failed
 }
 
 // Check returns an error if heads are in memory alone. It first tries again to write them.
 func (h *Heads) Check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.failed == nil || h.path == "" {
+	if h.failed == nil {
 		return nil
 	}
-	if err := h.rewrite(); err != nil {
+	if err := h.write(); err != nil {
 		return fmt.Errorf("the heads of clients' ledgers cannot be kept: %w", err)
 	}
 	return nil
@@ -218,20 +182,15 @@ func (h *Heads) Take(text []byte) error {
 	return nil
 }
 
-// Close has all heads on disk, and lets go of the file.
-func (h *Heads) Close() error {
+// Close has all heads on disk.
+func (h *Heads) Close() (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pending != nil {
 		h.pending.Stop()
-		h.pending = nil
+		err = h.write()
 	}
 	h.path = ""
-	if h.file == nil {
-		return nil
-	}
-	err := errors.Join(h.file.Sync(), h.file.Close())
-	h.file = nil
 	return err
 }
 
