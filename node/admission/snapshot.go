@@ -181,22 +181,17 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 	if len(lists) == 0 {
 		return nil, fmt.Errorf("%w: no list", ErrMalformed)
 	}
-	out := &List{Federation: lists[0].Federation, Enrolments: []*Enrolment{}}
+	// The newest epoch first: of two documents of one serial, the operator's latest key has signed the first.
+	sorted := slices.SortedStableFunc(slices.Values(lists), func(a, b *List) int { return cmp.Compare(len(b.Federation.Epochs), len(a.Federation.Epochs)) })
+	newest := slices.MaxFunc(sorted, func(a, b *List) int { return cmp.Compare(a.Revocations.serial(), b.Revocations.serial()) })
+	out := &List{Federation: sorted[0].Federation, Revocations: newest.Revocations, Enrolments: []*Enrolment{}}
 	for i, l := range lists {
-		if l.Part != nil || l.Added {
-			return nil, fmt.Errorf("list %d: %w: it is a part of one", i+1, ErrMalformed)
-		}
 		err := cmp.Or(l.Verify(operator), out.Federation.own(l.Federation.Hash(), "list"))
 		if err == nil {
-			if err = l.Federation.continues(&out.Federation); err == nil {
-				out.Federation = l.Federation
-			}
-			followed := l.Revocations.Follows(out.Revocations)
-			// Of two documents of one serial, the latest key of the operator has signed one.
-			if same := l.Revocations.serial() == out.Revocations.serial(); followed == nil && !(same && out.Revocations.Verify(&out.Federation) == nil) {
-				out.Revocations = l.Revocations
-			}
-			err = cmp.Or(known(err), known(followed))
+			err = cmp.Or(out.Federation.continues(&l.Federation), out.Revocations.Follows(l.Revocations))
+		}
+		if err == nil && (l.Part != nil || l.Added) {
+			err = fmt.Errorf("%w: it is a part of one", ErrMalformed)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list %d: %w", i+1, err)
@@ -206,8 +201,7 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := func(l *List) int { return cmp.Compare(len(out.Federation.Epochs), len(l.Federation.Epochs)) }
-	for _, l := range slices.SortedStableFunc(slices.Values(lists), func(a, b *List) int { return cmp.Compare(old(a), old(b)) }) {
+	for _, l := range sorted {
 		left := slices.DeleteFunc(slices.Clone(l.Enrolments), func(e *Enrolment) bool { return s.list.holds(e) || s.barred.check(e) != nil })
 		if len(left) > 0 && l.Federation.Signer() != out.Federation.Signer() {
 			return nil, fmt.Errorf("%w: its list lacks the %s; hand over again with the newest list", ErrHandedOver, left[0].Ticket.Place)
@@ -217,12 +211,4 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 		}
 	}
 	return s.list, s.list.Verify(operator)
-}
-
-// known passes over the error of what is older than what is known.
-func known(err error) error {
-	if errors.Is(err, ErrOutdated) {
-		return nil
-	}
-	return err
 }
