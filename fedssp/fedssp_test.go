@@ -336,7 +336,7 @@ func clip(p *kernel.Params, norm float64) {
 }
 
 // openedModel is a model as its clients read it.
-func openedModel(t testing.TB, p *kernel.Params, m *kernel.Model) *kernel.Broadcast {
+func openedModel(t testing.TB, p *kernel.Params, m *kernel.Model) *kernel.Model {
 	t.Helper()
 	b, err := kernel.OpenBroadcast(m.Encode(), p)
 	if err != nil {

@@ -247,10 +247,9 @@ func column(x []float64) *model.Matrix {
 // predictor predicts from a model and the users that clients fitted to it.
 type predictor struct {
 	*kernel.Model
-	opened *kernel.Broadcast // the same model
-	users  *model.Matrix
-	bias   []float64
-	order  *kernel.Order // nil: predictions order lists
+	users *model.Matrix
+	bias  []float64
+	order *kernel.Order // nil: predictions order lists
 }
 
 // Order turns predictions into the scores of a list.
@@ -262,7 +261,7 @@ func (m *predictor) Order(history []int32, scores []float64) {
 
 // Score predicts for a user whom training has not seen, after fitting the user to the history.
 func (m *predictor) Score(_ int, history []int32, values []float32, out []float64) {
-	u, bias := user.Fit(m.opened, model.Ratings{Items: history, Values: values})
+	u, bias := user.Fit(m.Model, model.Ratings{Items: history, Values: values})
 	for j := range out {
 		out[j] = m.Model.Predict(u, bias, j)
 	}
@@ -276,9 +275,7 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 // newPredictor predicts from a model, without users yet.
 func newPredictor(shared []byte, p *kernel.Params) (m *predictor, err error) {
 	m = new(predictor)
-	if m.Model, err = kernel.DecodeModel(shared, p); err == nil {
-		m.opened, err = kernel.OpenBroadcast(shared, p)
-	}
+	m.Model, err = kernel.DecodeModel(shared, p)
 	return m, err
 }
 
@@ -304,7 +301,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 		run.Each(len(part.Users), func(i int) {
 			at := int(part.Users[i])
 			rows.Lend(at, func(items []int32, values []float32) {
-				u, bias := user.Fit(m.opened, model.Ratings{Items: items, Values: values})
+				u, bias := user.Fit(m.Model, model.Ratings{Items: items, Values: values})
 				copy(m.users.Row(at), u)
 				m.bias[at] = bias
 			})
@@ -321,7 +318,7 @@ func (x *instance) fitted(p *kernel.Params, shared []byte, run protocol.Runner) 
 	out.hold(model.NewMatrix(x.setup.Data.Users, x.width()))
 	run.Each(x.setup.Data.Users, func(u int) {
 		x.setup.Lend(u, func(r model.Ratings) {
-			e, bias := user.Fit(out.opened, r)
+			e, bias := user.Fit(out.Model, r)
 			copy(out.users.Row(u), e)
 			out.bias[u] = bias
 		})
@@ -345,7 +342,7 @@ func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, er
 	if err != nil {
 		return nil, err
 	}
-	return fitting{p.ordered(&predictor{Model: of.Model, opened: of.Opened}), p, of}, nil
+	return fitting{p.ordered(&predictor{Model: of.Model}), p, of}, nil
 }
 
 // fitting predicts by fitting a user at each request. Users keep their fits for the next round.

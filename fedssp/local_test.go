@@ -51,7 +51,7 @@ func TestFitAgainstWholeProducts(t *testing.T) {
 				w.Spread()
 				gram, want := make([]float64, w.Width*w.Width), make([]float64, w.Width)
 				if p.Feedback == kernel.Implicit {
-					dense.Unpack(gram, m.PackedGramian(), p.Rank, p.Unobserved)
+					dense.Unpack(gram, m.Gramian, p.Rank, p.Unobserved)
 				}
 				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.Value), Cols: w.Width, Stride: w.Width, Data: w.Rows}, 1, dense.Upper(gram, w.Width))
 				for k, y := range w.Value {

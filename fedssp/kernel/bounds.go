@@ -163,8 +163,13 @@ func (v *Variances) List() []float64 {
 	return []float64{v.Residual, v.UserBias, v.Features, v.Popularity}
 }
 
-// VariancesOf returns the variances of a list, in the order of List.
-func VariancesOf(x []float64) *Variances { return &Variances{x[0], x[1], x[2], x[3]} }
+// VariancesOf returns the variances of a list, in the order of List; nil of no list.
+func VariancesOf(x []float64) *Variances {
+	if x == nil {
+		return nil
+	}
+	return &Variances{x[0], x[1], x[2], x[3]}
+}
 
 // startVariances returns the variances of the first fit.
 func (p *Params) startVariances() Variances {
@@ -197,7 +202,7 @@ func (p *Params) ModelSize(phase string) int {
 		n += items * p.PopularWidth()
 	}
 	if phase == Statistics {
-		n += p.solverNumbers()
+		n += p.Solver.Sends(p).all()
 	}
 	size += 4 * n
 	if p.Feedback == Implicit {
@@ -282,9 +287,9 @@ func LineOf(p *Params) int { return (p.WeightsAt() + dense.Lane) / dense.Lane * 
 
 // Line writes the head of an item's row to dst, which becomes a line: v_j, 1 for the bias if there
 // is one, popularity if it is weighed, zeros. It returns the offset of the item's ratings.
-func Line(dst []float64, p *Params, m *Broadcast, s scale, centre float64, j int) (offset float64) {
-	clear(dst[p.Rank:])
-	copy(dst, m.Row(j, dst[:p.Rank]))
+func Line(dst []float64, p *Params, m *Model, s scale, centre float64, j int) (offset float64) {
+	clear(dst)
+	copy(dst, m.Row(j))
 	if p.Bias {
 		dst[p.Rank] = 1
 	}
@@ -307,7 +312,7 @@ type Table struct {
 }
 
 // tableOf reads the lines of all items that ratings may be of.
-func tableOf(p *Params, m *Broadcast) *Table {
+func tableOf(p *Params, m *Model) *Table {
 	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items), popular: make([]float64, p.Items)}
 	t.lines = make([]float64, p.Items*t.step)
 	s, centre := p.Scale(), m.Centre()
@@ -345,12 +350,12 @@ func (t *Table) Offsets(dst []float64, items []int32) {
 func (t *Table) Line(j int) []float64 { return t.lines[j*t.step : (j+1)*t.step : (j+1)*t.step] }
 
 // Tabled is the model's table, if one was made.
-func (v *Broadcast) Tabled() *Table { return v.table }
+func (m *Model) Tabled() *Table { return m.table }
 
 // Tabulate makes the table, for the settings of the items that are trained on. The model must not
 // change afterwards.
-func (v *Broadcast) Tabulate() {
-	if !v.Unchosen {
-		v.table = tableOf(v.Params, v)
+func (m *Model) Tabulate() {
+	if !m.Unchosen {
+		m.table = tableOf(m.Params, m)
 	}
 }

@@ -10,37 +10,51 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Broadcast is an encoded model, read in place. A client decodes only the rows that its ratings
-// touch.
-type Broadcast struct {
-	Params                                          *Params // settings of the items that are trained on
-	mean, counts, Bias, items, gram, Theta, popular []byte  // counts, bias, gram, theta, popular nil: none
-	Covariance, Spread                              []byte  // nil: none
-	Chosen                                          *Choice // nil: all items are, or the choice is still open
-	Unchosen                                        bool    // the choice of items is still open
-	rest, restBias                                  []byte  // nil: none
-	table                                           *Table  // nil: none was made
-}
-
 // TrainedOn returns a user's ratings of the items that are trained on, with item numbers among
 // those items, and the places of these ratings among all. If weights choose the items, all ratings
 // are fitted.
-func (v *Broadcast) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
-	if v.Chosen != nil && !v.Chosen.Late {
-		return v.Chosen.Of(r)
+func (m *Model) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
+	if m.Chosen != nil && !m.Chosen.Late {
+		return m.Chosen.Of(r)
 	}
 	return r, nil
 }
 
-// OpenBroadcast checks form and lengths, but no number. A client looks only at numbers that its
-// user's ratings touch, so an error about a number would tell what the user rated. Bad numbers are
-// neutralised instead.
-func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
+// OpenBroadcast reads a model as a client does. It checks form and lengths, but refuses no number, so that no error depends
+// on what a client does with it. Numbers that are not finite or absurdly large are neutralised instead.
+func OpenBroadcast(b []byte, p *Params) (*Model, error) {
+	m, err := decode(b, p)
+	if err != nil {
+		return nil, err
+	}
+	m.Mean = min(max(m.Mean, p.Min), p.Max)
+	if math.IsNaN(m.Mean) {
+		m.Mean = p.Middle()
+	}
+	for _, part := range []struct {
+		values []float64
+		bound  float64
+	}{
+		{m.Bias, p.Max - p.Min}, {m.RestBias, p.Max - p.Min}, {m.Items, Farthest}, {m.Rest, Farthest}, {m.Popularity, Farthest}, {m.Theta, Farthest}, {m.Covariance, Farthest},
+	} {
+		for i, x := range part.values {
+			part.values[i] = tame(x, part.bound)
+		}
+	}
+	if slices.ContainsFunc(m.Variances.List(), func(x float64) bool { return !(x > 0 && x <= Farthest) }) {
+		m.Variances = nil
+	}
+	return m, nil
+}
+
+// decode reads the form of Encode. It checks form and lengths, but no number.
+func decode(b []byte, p *Params) (*Model, error) {
 	if len(b) < modelHead || string(b[:len(modelDomain)]) != modelDomain {
 		return nil, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", modelDomain)
 	}
 	flags := binary.LittleEndian.Uint16(b[len(modelDomain):])
 	chosen := flags&hasChoice != 0
+	m := p.Unchosen()
 	switch {
 	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
 		return nil, errors.New("fedssp: the model is of some of the items; all are trained on")
@@ -48,7 +62,8 @@ func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 		if len(b) != modelHead+8 {
 			return nil, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), modelHead+8)
 		}
-		return &Broadcast{Params: p, Unchosen: true, mean: b[modelHead:]}, nil
+		m.Mean = model.FloatAt(b[modelHead:], 0)
+		return m, nil
 	case p.TopItems > 0 && !chosen:
 		return nil, errors.New("fedssp: the model does not say which items are trained on")
 	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
@@ -57,52 +72,51 @@ func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 	if flags&hasPopularity != 0 && p.PopularWidth() == 0 {
 		return nil, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
 	}
-	if flags&hasSolver != 0 && p.solverNumbers() == 0 {
+	if flags&hasSolver != 0 && p.Solver.Sends(p).all() == 0 {
 		return nil, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
 	}
 	if flags >= 2*hasItems {
 		return nil, fmt.Errorf("fedssp: the model has flags %#x; the last known is %#x", flags, hasItems)
 	}
-	v := &Broadcast{Params: p}
 	rest, need := b[modelHead:], modelHead
-	take := func(present bool, n int, dst *[]byte) {
-		if !present {
-			return
+	take := func(flag uint16, n int) (part []byte) {
+		if flags&flag != flag || n == 0 {
+			return nil
 		}
-		need += n
-		if len(rest) >= n {
-			*dst, rest = rest[:n:n], rest[n:]
+		if need += n; len(rest) >= n {
+			part, rest = rest[:n:n], rest[n:]
 		} else {
 			rest = nil
 		}
+		return part
 	}
-	items, others, choice := p.Trained(), p.Items-p.Trained(), []byte(nil)
-
-	take(true, 8, &v.mean)
-	take(chosen, p.choiceSize(), &choice)
-	take(flags&hasCounts != 0, 4*items, &v.counts)
-	take(flags&hasBias != 0, 4*items, &v.Bias)
-	take(flags&hasItems != 0, 4*items*p.Rank, &v.items)
-	take(flags&hasGramian != 0, 8*p.Packed(), &v.gram)
-	take(flags&hasRestBias != 0, others, &v.restBias)
-	take(flags&hasRest != 0, 4*others*p.Rank, &v.rest)
-	take(flags&hasPopularity != 0, 4*items, &v.popular)
+	items, others := p.Trained(), p.Items-p.Trained()
+	mean, choice := model.Floats(take(0, 8)), take(hasChoice, p.choiceSize())
+	m.Counts, m.Bias, m.Items = model.Singles(take(hasCounts, 4*items)), model.Singles(take(hasBias, 4*items)), model.Singles(take(hasItems, 4*items*p.Rank))
+	m.Gramian = model.Floats(take(hasGramian, 8*p.Packed()))
+	for _, step := range take(hasRestBias, others) {
+		m.RestBias = append(m.RestBias, float64(int8(step))*m.Scale.Step)
+	}
+	m.Rest, m.Popularity = model.Singles(take(hasRest, 4*others*p.Rank)), model.Singles(take(hasPopularity, 4*items))
 	if flags&hasSolver != 0 {
-		p.Solver.Open(p, v, func(n int, dst *[]byte) { take(true, 4*n, dst) })
+		n := p.Solver.Sends(p)
+		m.Theta, m.Covariance = model.Singles(take(hasSolver, 4*n.Theta)), model.Singles(take(hasSolver, 4*n.Covariance))
+		m.Variances = VariancesOf(model.Singles(take(hasSolver, 4*n.Variances)))
 	}
 	if len(b) != need {
 		return nil, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
 	}
+	m.Mean, m.Unchosen = mean[0], false
 	if chosen {
 		var err error
-		if v.Chosen, err = p.chosenBy(choice); err != nil {
+		if m.Chosen, err = p.Over(p.choice(choice)); err != nil {
 			return nil, err
 		}
-		if !v.Chosen.Late {
-			v.Params = v.Chosen.Inner
+		if !m.Chosen.Late {
+			m.Params = m.Chosen.Inner
 		}
 	}
-	return v, nil
+	return m, nil
 }
 
 // Farthest is the largest magnitude of a coordinate that a client accepts: sums of its squares stay
@@ -111,128 +125,59 @@ const Farthest = 1 << 20
 
 // tame makes a broadcast number safe to compute with: at most bound in magnitude, and 0 for NaN.
 func tame(x, bound float64) float64 {
-	if math.Abs(x) <= bound {
-		return x
-	}
 	if math.IsNaN(x) {
 		return 0
 	}
-	return math.Copysign(bound, x)
+	return min(max(x, -bound), bound)
 }
 
-func (v *Broadcast) Centre() float64 {
-	x := model.FloatAt(v.mean, 0)
-	if v.Params.Feedback == Implicit {
+// Centre is the mean that clients subtract from ratings.
+func (m *Model) Centre() float64 {
+	if m.Params.Feedback == Implicit {
 		return 0
 	}
-	if math.IsNaN(x) {
-		return v.Params.Middle()
-	}
-	return min(max(x, v.Params.Min), v.Params.Max)
+	return m.Mean
 }
 
-func (v *Broadcast) Counted() bool       { return v.counts != nil }
-func (v *Broadcast) Count(j int) float64 { return model.SingleAt(v.counts, j) }
+// Counted reports whether the model has private counts, and Count returns the count of an item.
+func (m *Model) Counted() bool       { return m.Counts != nil }
+func (m *Model) Count(j int) float64 { return m.Counts[j] }
 
 // Place returns an item's place among the items that are trained on, and true; for another item its
 // Place among the others, and false.
-func (v *Broadcast) Place(j int) (at int, trainedOn bool) {
-	if v.Chosen == nil || !v.Chosen.Late {
+func (m *Model) Place(j int) (at int, trainedOn bool) {
+	if m.Chosen == nil || !m.Chosen.Late {
 		return j, true
 	}
-	if at = int(v.Chosen.Place[j]); at < 0 {
+	if at = int(m.Chosen.Place[j]); at < 0 {
 		return ^at, false
 	}
 	return at, true
 }
 
-func (v *Broadcast) ItemBias(j int) float64 {
-	at, trainedOn := v.Place(j)
-	x := 0.
+// ItemBias is the bias of an item that a client has rated; 0 if there is none.
+func (m *Model) ItemBias(j int) float64 {
+	at, trainedOn := m.Place(j)
 	switch {
-	case trainedOn && v.Bias != nil:
-		x = model.SingleAt(v.Bias, at)
-	case !trainedOn && v.restBias != nil:
-		x = v.otherBias(at)
+	case trainedOn && m.Bias != nil:
+		return m.Bias[at]
+	case !trainedOn && m.RestBias != nil:
+		return m.RestBias[at]
 	}
-	return tame(x, v.Params.Max-v.Params.Min)
+	return 0
 }
 
-func (v *Broadcast) AddCovariance(j int, dst []float64) {
-	if v.Covariance == nil {
-		return
-	}
-	for i := range dst {
-		dst[i] += tame(model.SingleAt(v.Covariance, j*len(dst)+i), Farthest)
-	}
-}
-
-// VariancesNow returns the broadcast variances, or the start's where a broadcast one is not a positive
-// number.
-func (v *Broadcast) VariancesNow(p *Params) Variances {
-	x := model.Singles(v.Spread)
-	for _, y := range x {
-		if !(y > 0 && y <= Farthest) {
-			x = nil
-			break
-		}
-	}
-	if x == nil {
-		return p.startVariances()
-	}
-	return *VariancesOf(x)
-}
-
-func (v *Broadcast) PopularityOf(j int) float64 {
-	if v.popular == nil {
-		return 0
-	}
-	return tame(model.SingleAt(v.popular, j), Farthest)
-}
-
-func (v *Broadcast) Row(j int, dst []float64) []float64 {
-	at, trainedOn := v.Place(j)
-	rows := v.items
+// Row is the embedding of an item that a client has rated; nil if there is none.
+func (m *Model) Row(j int) []float64 {
+	at, trainedOn := m.Place(j)
+	rows, d := m.Items, m.Params.Rank
 	if !trainedOn {
-		rows = v.rest
+		rows = m.Rest
 	}
 	if rows == nil {
-		clear(dst)
-		return dst
-	}
-	rows = rows[4*at*len(dst):]
-	for i := range dst {
-		dst[i] = tame(model.SingleAt(rows, i), Farthest)
-	}
-	return dst
-}
-
-// PackedGramian returns the Gramian as the server sent it, unchecked. It influences u only, which
-// is zero if it cannot be computed, and is clipped.
-func (v *Broadcast) PackedGramian() []float64 { return model.Floats(v.gram) }
-
-// Parameters fills dst with the parameters that gradients are taken at, beginning at a place.
-func (v *Broadcast) Parameters(from int, dst []float64) []float64 {
-	for i := range dst {
-		dst[i] = tame(model.SingleAt(v.Theta, from+i), Farthest)
-	}
-	return dst
-}
-
-// otherBias is the bias of an item that is not trained on, by its place among such items.
-func (v *Broadcast) otherBias(at int) float64 {
-	return float64(int8(v.restBias[at])) * v.Params.Scale().Step
-}
-
-func (v *Broadcast) otherBiases() []float64 {
-	if v.restBias == nil {
 		return nil
 	}
-	x := make([]float64, len(v.restBias))
-	for i := range x {
-		x[i] = v.otherBias(i)
-	}
-	return x
+	return rows[at*d : (at+1)*d]
 }
 
 // Encode returns the model in its broadcast form.
@@ -274,24 +219,15 @@ func (m *Model) flags() (flags uint16) {
 // DecodeModel reads a model of the given settings. It returns an error for another version or
 // shape, and for a number that is not finite.
 func DecodeModel(b []byte, p *Params) (*Model, error) {
-	v, err := OpenBroadcast(b, p)
+	m, err := decode(b, p)
 	if err != nil {
 		return nil, err
-	}
-	m := &Model{
-		Mean: model.FloatAt(v.mean, 0), Counts: model.Singles(v.counts), Bias: model.Singles(v.Bias), Items: model.Singles(v.items), Gramian: model.Floats(v.gram),
-		Theta: model.Singles(v.Theta), Popularity: model.Singles(v.popular),
-		Scale: p.Scale(), Weighed: p.UserFeatures, popular: p.PopularWidth(),
-		Chosen: v.Chosen, Unchosen: v.Unchosen, RestBias: v.otherBiases(), Rest: model.Singles(v.rest),
 	}
 	switch {
 	case !m.Unchosen && m.Items == nil:
 		m.Items = make([]float64, p.Trained()*p.Rank)
 	case m.Items != nil && Nothing(m.Items):
 		return nil, errors.New("fedssp: the model's items are all zero; they are left out then")
-	}
-	if x := model.Singles(v.Spread); x != nil {
-		m.Covariance, m.Variances = model.Singles(v.Covariance), VariancesOf(x)
 	}
 	for _, part := range []struct {
 		name   string

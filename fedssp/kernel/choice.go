@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -54,7 +53,7 @@ func (p *Params) Over(items []int32) (*Choice, error) {
 		c.Others = append(c.Others, int32(j))
 	}
 	inner := *p
-	inner.Items, inner.TopItems, inner.ByWeights, inner.Cache = len(items), 0, false, nil
+	inner.Items, inner.TopItems, inner.ByWeights = len(items), 0, false
 	inner.UserFeatures = p.UserFeatures.Pick(items)
 	if p.Features != nil {
 		inner.Features, c.Rest = p.Features.Pick(items), p.Features.Pick(c.Others)
@@ -95,22 +94,6 @@ func (c *Choice) append(b []byte) []byte {
 	return append(b, bits...)
 }
 
-// chosenBy decodes a choice.
-func (p *Params) chosenBy(b []byte) (*Choice, error) {
-	if p.Cache != nil {
-		p.Cache.mu.Lock()
-		defer p.Cache.mu.Unlock()
-		if p.Cache.is != nil && bytes.Equal(p.Cache.read, b) {
-			return p.Cache.is, nil
-		}
-	}
-	c, err := p.Over(p.choice(b))
-	if err == nil && p.Cache != nil {
-		p.Cache.read, p.Cache.is = slices.Clone(b), c
-	}
-	return c, err
-}
-
 // choice returns the items of a broadcast choice, unchecked.
 func (p *Params) choice(b []byte) []int32 {
 	items := make([]int32, 0, p.TopItems)
@@ -130,9 +113,8 @@ func (p *Params) choice(b []byte) []int32 {
 //	        items (m·d, if any) ‖ gramian (d(d+1)/2, if any) ‖ bias of the others (M-m bytes, if any) ‖ the others ((M-m)·d, if any) ‖
 //	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
 //
-// Numbers are little-endian float32, so that a client reads the rows it needs in place. Mean and
-// Gramian are float64. The server rounds its own model before it broadcasts it ([Model.Round]), so
-// that both sides compute with the same numbers. Rounding moves a number by at most 2⁻²⁴ of it, and
+// Numbers are little-endian float32. Mean and Gramian are float64. The server rounds its own model
+// before it broadcasts it ([Model.Round]), so that both sides compute with the same numbers. Rounding moves a number by at most 2⁻²⁴ of it, and
 // costs no privacy, since the number was released before. Parameters that gradients are taken at
 // are rounded for clients alone.
 //

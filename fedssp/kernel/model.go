@@ -63,7 +63,9 @@ func (m *Model) CountsOf(items int) []float64 {
 	return out
 }
 
-// Model is the shared part. The server broadcasts it, and a run ends with it.
+// Model is the shared part. The server broadcasts it, and a run ends with it. Predictions take items by
+// their numbers in the catalogue. [Model.Row], [Model.ItemBias] and [Model.Count], which clients fit users
+// by, take items by the numbers that [Model.TrainedOn] gives.
 type Model struct {
 	Mean   float64   // μ, on the rating scale
 	Counts []float64 // n̂, private counts, one per item; in a final model c_j, if Params.Orders; nil: none
@@ -85,9 +87,11 @@ type Model struct {
 	Covariance []float64
 	Variances  *Variances
 
+	Params  *Params // of a model that was read: the settings of the items that are trained on
 	Scale   scale
 	Weighed *UserFeatures
-	popular int // Params.popularWidth
+	popular int    // Params.popularWidth
+	table   *Table // nil: none was made
 
 	// If only some items are trained on, all fields above cover those, in their order.
 	Chosen   *Choice   // nil: all items are
@@ -109,10 +113,8 @@ type scale struct {
 // over the item's features, so that users begin with weights of features. The baseline without
 // cooperation fits users to this model. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
-	m := &Model{Mean: p.Middle(), Items: make([]float64, p.Items*p.Rank), Scale: p.Scale(), Weighed: p.UserFeatures, popular: p.PopularWidth()}
-	if p.Feedback == Implicit {
-		m.Mean = 0
-	}
+	m := p.Unchosen()
+	m.Items, m.Unchosen = make([]float64, p.Items*p.Rank), false
 	switch {
 	case p.Rounds == 0: // only biases of items are learned
 	case p.Encodes():
@@ -141,7 +143,7 @@ func (p *Params) Scale() scale {
 
 // Unchosen is the model before the items to train on are chosen.
 func (p *Params) Unchosen() *Model {
-	m := &Model{Mean: p.Middle(), Scale: p.Scale(), Weighed: p.UserFeatures, Unchosen: true}
+	m := &Model{Mean: p.Middle(), Params: p, Scale: p.Scale(), Weighed: p.UserFeatures, popular: p.PopularWidth(), Unchosen: true}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
@@ -278,6 +280,7 @@ func (m *Model) VariancesNow(p *Params) Variances {
 	return *m.Variances
 }
 
+// PopularityOf is the popularity of an item; 0 if the model has none.
 func (m *Model) PopularityOf(j int) float64 {
 	if m.Popularity == nil {
 		return 0

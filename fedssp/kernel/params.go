@@ -9,7 +9,6 @@ package kernel
 import (
 	"fmt"
 	"math"
-	"sync"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
@@ -47,7 +46,6 @@ type Params struct {
 	UserParams
 	SolverParams
 
-	Cache *ChoiceCache     // cache of the last choice, shared by all users of the same settings; nil: no cache
 	Shape *encoder.Encoder // shared by the clients of a simulation; nil: each makes its own if it needs one
 }
 
@@ -273,10 +271,14 @@ type Solver interface {
 	Bound(*Params) float64
 	// Start improves the start of V, which is drawn at random.
 	Start(p *Params, v []float64, draw func() float64)
-	// Open reads the solver's part of a broadcast beside the items. It calls take for each list of
-	// numbers.
-	Open(p *Params, v *Broadcast, take func(n int, dst *[]byte))
+	// Sends counts the numbers of the solver's part of a broadcast beside the items.
+	Sends(*Params) Sends
 }
+
+// Sends counts the numbers of the lists in a solver's part of a broadcast ([Model.Theta] and others).
+type Sends struct{ Theta, Covariance, Variances int }
+
+func (n Sends) all() int { return n.Theta + n.Covariance + n.Variances }
 
 // Traits are facts about a solver. The zero value describes a solver of normal equations.
 type Traits struct {
@@ -292,12 +294,6 @@ type Traits struct {
 	Clips                bool // residuals are clipped closely without noise, too
 }
 
-// solverNumbers counts the numbers of the solver's part of a broadcast.
-func (p *Params) solverNumbers() (count int) {
-	p.Solver.Open(p, new(Broadcast), func(n int, _ *[]byte) { count += n })
-	return count
-}
-
 // Choice holds the items that are trained on, and the others.
 type Choice struct {
 	Items  []int32 // ascending
@@ -307,12 +303,4 @@ type Choice struct {
 	Inner *Params               // the settings over items alone
 	Rest  *dataset.ItemFeatures // of the others; nil: none
 	Late  bool                  // chosen by weights: items keep their numbers in the catalogue
-}
-
-// ChoiceCache caches the last choice that was read. Its consequences are the same for all users and
-// rounds.
-type ChoiceCache struct {
-	mu   sync.Mutex
-	read []byte
-	is   *Choice
 }

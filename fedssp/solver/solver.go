@@ -51,18 +51,18 @@ type Base struct{}
 func (Base) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return p.Features, p.Encoder
 }
-func (Base) Start(*kernel.Params, []float64, func() float64)              {}
-func (Base) Open(*kernel.Params, *kernel.Broadcast, func(int, *[]byte))   {}
-func (Base) Serves(settings.Settings) bool                                { return true }
-func (Base) Loss(settings.Settings) settings.Loss                         { return settings.Loss{} }
-func (Base) Defaults(settings.Settings) (none settings.SolverDefaults)    { return none }
-func (Base) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) { w.LeastSquares(p, m) }
-func (Base) Keeps(*kernel.Params) int                                     { return 0 }
-func (Base) Planned(*serving.Strategy, *kernel.Model)                     {}
-func (Base) Settle(*serving.Strategy, *kernel.Model)                      {}
-func (Base) Read(*kernel.Params, settings.Settings)                       {}
-func (Base) Check(*kernel.Params, *problems.List)                         {}
-func (Base) ScaleFactor(*kernel.Params) float64                           { return 1 }
+func (Base) Start(*kernel.Params, []float64, func() float64)           {}
+func (Base) Sends(*kernel.Params) (none kernel.Sends)                  { return none }
+func (Base) Serves(settings.Settings) bool                             { return true }
+func (Base) Loss(settings.Settings) settings.Loss                      { return settings.Loss{} }
+func (Base) Defaults(settings.Settings) (none settings.SolverDefaults) { return none }
+func (Base) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Model)  { w.LeastSquares(p, m) }
+func (Base) Keeps(*kernel.Params) int                                  { return 0 }
+func (Base) Planned(*serving.Strategy, *kernel.Model)                  {}
+func (Base) Settle(*serving.Strategy, *kernel.Model)                   {}
+func (Base) Read(*kernel.Params, settings.Settings)                    {}
+func (Base) Check(*kernel.Params, *problems.List)                      {}
+func (Base) ScaleFactor(*kernel.Params) float64                        { return 1 }
 
 // Stateless is the state of a solver that keeps nothing from sum to sum: a function that takes in a
 // sum of statistics.

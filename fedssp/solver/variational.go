@@ -86,13 +86,12 @@ func (variational) AppendReleases(p *kernel.Params, to *kernel.Step, share float
 	to.Add(biased, first)
 }
 
-func (variational) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) {
+func (variational) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Model) {
 	posteriorOf(w, p, m)
 }
 
-func (variational) Open(p *kernel.Params, v *kernel.Broadcast, take func(int, *[]byte)) {
-	take(p.Items*p.PackedJoint(), &v.Covariance)
-	take(kernel.NumVariances, &v.Spread)
+func (variational) Sends(p *kernel.Params) kernel.Sends {
+	return kernel.Sends{Covariance: p.Items * p.PackedJoint(), Variances: kernel.NumVariances}
 }
 
 func (variational) Begin(*kernel.Params) serving.Solving {

@@ -70,13 +70,15 @@ func FitsOf(w *user.Workspace) *fits {
 
 // posteriorOf sets beta and the rest of the user's posterior. If they cannot be computed, beta is
 // zero and nothing is known.
-func posteriorOf(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) {
+func posteriorOf(w *user.Workspace, p *kernel.Params, m *kernel.Model) {
 	v := m.VariancesNow(p)
 	f, n, e := FitsOf(w), w.Width, p.Joint()
 	f.Covariance, f.normal, f.factor, f.right = user.Resize(f.Covariance, n*n), user.Resize(f.normal, n*n), user.Resize(f.factor, n*n), user.Resize(f.right, n)
 	f.known, f.joint, f.moments = user.Resize(f.known, p.PackedJoint()), user.Resize(f.joint, e*e), user.Resize(f.moments, e*e)
-	for _, j := range w.Items {
-		m.AddCovariance(int(j), f.known)
+	if size := len(f.known); m.Covariance != nil {
+		for _, j := range w.Items {
+			dense.Axpy(f.known, 1, m.Covariance[int(j)*size:][:size])
+		}
 	}
 	dense.Unpack(f.joint, f.known, e, 1)
 	for a := range p.Rank {

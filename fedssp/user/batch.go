@@ -63,7 +63,7 @@ const (
 // Solver is the client's computation.
 type Solver interface {
 	// Fit sets w.beta to the user's own solution for a broadcast model.
-	Fit(w *Workspace, p *kernel.Params, m *kernel.Broadcast)
+	Fit(w *Workspace, p *kernel.Params, m *kernel.Model)
 	// Contribute computes one release of a sum.
 	Contribute(c *Contribution, release string) (protocol.Vector, error)
 	// Keeps counts the numbers that a client keeps from sum to sum.
@@ -164,7 +164,7 @@ type Contribution struct {
 	Ratings model.Ratings  // the ratings of those items, by their places among them
 	from    []int          // places of these ratings among all; nil: all
 	Chosen  []int          // the ratings that take part
-	Model   *kernel.Broadcast
+	Model   *kernel.Model
 	Source  entropy.Source
 	Round   uint64
 	Phase   string
@@ -198,7 +198,7 @@ func (c *Contribution) free() {
 // opened is a broadcast that users of one process read.
 type opened struct {
 	form  []byte
-	model *kernel.Broadcast
+	model *kernel.Model
 	as    *Measured // the measured model, if the broadcast is that model; else nil
 }
 
@@ -231,7 +231,6 @@ func (t *crowd) open(b []byte) (*opened, error) {
 type Measured struct {
 	*kernel.Model
 	form   []byte
-	Opened *kernel.Broadcast
 	number uint32 // counts the models that were measured, from 1
 }
 
@@ -242,10 +241,7 @@ func Measure(users []User, shared []byte) (of *Measured, err error) {
 	if of.Model, err = kernel.DecodeModel(shared, t.Params); err != nil {
 		return nil, err
 	}
-	if of.Opened, err = kernel.OpenBroadcast(shared, t.Params); err != nil {
-		return nil, err
-	}
-	of.Opened.Tabulate()
+	of.Tabulate()
 	of.number = t.measurings.Add(1)
 	t.measured.Store(of)
 	return of, nil
@@ -255,15 +251,15 @@ func Measure(users []User, shared []byte) (of *Measured, err error) {
 // user is fitted again. A user with parameters of its own, which follow no model, keeps those.
 func (t *User) FitTo(of *Measured, r model.Ratings) (u []float64, bias float64) {
 	if of.Unchosen || solverOf(t.Params).Keeps(t.Params) > 0 {
-		return Fit(of.Opened, r)
+		return Fit(of.Model, r)
 	}
-	t.fit(of.Opened, r)
+	t.fit(of.Model, r)
 	t.fitted = of.number
 	return t.u, t.bias
 }
 
 // fit fits the user to a model, and keeps the result.
-func (t *User) fit(m *kernel.Broadcast, all model.Ratings) {
+func (t *User) fit(m *kernel.Model, all model.Ratings) {
 	w := fitted(m, all)
 	defer w.Free()
 	t.Keep(w)

@@ -99,7 +99,7 @@ func (c *Contribution) trainedOn(v protocol.Vector) protocol.Vector {
 // features are read from their list, and zeros are skipped.
 
 // Gather collects the parts of the model that a user's ratings touch.
-func (w *Workspace) Gather(p *kernel.Params, m *kernel.Broadcast, r model.Ratings) {
+func (w *Workspace) Gather(p *kernel.Params, m *kernel.Model, r model.Ratings) {
 	n := len(r.Items)
 	w.Gram = Resize(w.Gram, w.Width*w.Width)
 	w.Items, w.table, w.popular = r.Items, nil, nil
@@ -120,7 +120,7 @@ func (w *Workspace) Gather(p *kernel.Params, m *kernel.Broadcast, r model.Rating
 }
 
 // refer is Gather for a solution that is known, and leaves lines in the model's table.
-func (w *Workspace) refer(p *kernel.Params, m *kernel.Broadcast, r model.Ratings) {
+func (w *Workspace) refer(p *kernel.Params, m *kernel.Model, r model.Ratings) {
 	w.Items, w.table, w.Offset = r.Items, m.Tabled(), room(w.Offset, len(r.Items))
 	w.popular = w.table.Popular()
 	w.table.Offsets(w.Offset, r.Items)

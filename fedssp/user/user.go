@@ -179,7 +179,7 @@ func (c *Contribution) vector(r protocol.Release) (protocol.Vector, error) {
 // Fit does a client's local fit to a model. It returns u, followed by the user's weights of
 // public features, and the user's own bias, 0 if users have none. The ratings must be valid for the
 // settings, with items ascending (see [fedssp.NewUser]).
-func Fit(m *kernel.Broadcast, r model.Ratings) (u []float64, bias float64) {
+func Fit(m *kernel.Model, r model.Ratings) (u []float64, bias float64) {
 	p := m.Params
 	if m.Unchosen {
 		return make([]float64, p.Rank+p.UserFeatures.Width()), 0
@@ -190,7 +190,7 @@ func Fit(m *kernel.Broadcast, r model.Ratings) (u []float64, bias float64) {
 }
 
 // fitted fits a user to a model. The workspace has the solution.
-func fitted(m *kernel.Broadcast, all model.Ratings) *Workspace {
+func fitted(m *kernel.Model, all model.Ratings) *Workspace {
 	w := NewWorkspace(m.Params)
 	r, _ := m.TrainedOn(all)
 	w.Gather(m.Params, m, r)
@@ -274,7 +274,7 @@ func (w *Workspace) embedding(p *kernel.Params, dst []float64) []float64 {
 }
 
 // Residuals fits the user without V, and writes the residuals of its ratings, in stars, to dst.
-func (w *Workspace) Residuals(p *kernel.Params, m *kernel.Broadcast, r model.Ratings, dst []float64) {
+func (w *Workspace) Residuals(p *kernel.Params, m *kernel.Model, r model.Ratings, dst []float64) {
 	w.Gather(p, m, r)
 	for k := range r.Items {
 		clear(w.Row(k, p.Rank))
@@ -299,7 +299,7 @@ func (w *Workspace) Ridge(p *kernel.Params, i int) float64 {
 }
 
 // Fit solves for beta.
-func (w *Workspace) Fit(p *kernel.Params, m *kernel.Broadcast) {
+func (w *Workspace) Fit(p *kernel.Params, m *kernel.Model) {
 	clear(w.Beta)
 	if len(w.Value) == 0 {
 		return
@@ -347,9 +347,9 @@ func (w *Workspace) TasteRidge(p *kernel.Params, gram, right []float64) float64 
 }
 
 // LeastSquares solves (XᵀX + Λ) beta = Xᵀ(y - offset).
-func (w *Workspace) LeastSquares(p *kernel.Params, m *kernel.Broadcast) {
+func (w *Workspace) LeastSquares(p *kernel.Params, m *kernel.Model) {
 	if p.Feedback == kernel.Implicit {
-		dense.Unpack(w.Gram, m.PackedGramian(), p.Rank, p.Unobserved)
+		dense.Unpack(w.Gram, m.Gramian, p.Rank, p.Unobserved)
 	}
 	w.AddProducts(w.Beta)
 	tastes := w.TasteRidge(p, w.Gram, w.Beta)

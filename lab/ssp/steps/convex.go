@@ -78,7 +78,7 @@ func (convex) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
 	solver.AppendStatistics(p, to, share, hessians, Of(p).CurvatureBound(), gradients)
 }
 
-func (convex) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) {
+func (convex) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Model) {
 	if Of(p).Loss == Squared {
 		w.LeastSquares(p, m)
 	} else {

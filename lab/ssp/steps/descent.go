@@ -79,9 +79,7 @@ func (descending) Check(p *kernel.Params, e *problems.List) {
 	}
 }
 
-func (descending) Open(p *kernel.Params, v *kernel.Broadcast, take func(int, *[]byte)) {
-	take(p.Parameters(), &v.Theta)
-}
+func (descending) Sends(p *kernel.Params) kernel.Sends { return kernel.Sends{Theta: p.Parameters()} }
 
 func (descending) Planned(s *serving.Strategy, m *kernel.Model) { m.Theta = s.Encoder.Theta() }
 

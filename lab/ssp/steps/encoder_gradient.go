@@ -74,12 +74,12 @@ func byParameters(c *user.Contribution) (protocol.Vector, error) {
 		return protocol.Vector{}, err
 	}
 	p := c.Params
-	theta, grad := make([]float64, p.Parameters()), make([]float64, p.Parameters())
+	grad := make([]float64, p.Parameters())
 	items := make([]int32, len(c.Chosen))
 	for i, j := range c.Items() {
 		items[i] = int32(j)
 	}
-	shape.Gradient(c.Model.Parameters(0, theta), items, func(i int, v, g []float64) {
+	shape.Gradient(c.Model.Theta, items, func(i int, v, g []float64) {
 		r := residual(c, i, v)
 		for a, x := range c.Embedding() {
 			g[a] = r * x

@@ -96,12 +96,12 @@ func (gradient) Begin(*kernel.Params) serving.Solving {
 func byItems(c *user.Contribution) protocol.Vector {
 	p, u := c.Params, slices.Clone(c.Embedding())
 	const less = 1 - 1e-15 // lest rounding passes the bound
-	length, at := dense.Norm(u), make([]float64, p.Rank)
+	length := dense.Norm(u)
 	v := protocol.Vector{Index: c.Items(), Block: p.Rank, Factor: make([]float64, len(c.Chosen)), Value: u}
 	for i := range c.Chosen {
 		bound := c.Weights[i] * Of(p).Clip
 		if length > 0 {
-			v.Factor[i] = dense.Clamp(residual(c, i, c.Model.Parameters(int(v.Index[i])*p.Rank, at)), bound/length*less)
+			v.Factor[i] = dense.Clamp(residual(c, i, c.Model.Theta[int(v.Index[i])*p.Rank:][:p.Rank]), bound/length*less)
 		}
 	}
 	user.Restrain(v.Factor, dense.Norm(v.Factor)*length, p.ItemsBound())
