@@ -151,11 +151,9 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		}
 		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Round), protects: l.protects}
 	}
-	spent, err := l.meter.measure(l.charged)
-	if err != nil {
+	if l.account, err = l.meter.account(l.charged, l.sessions, l.protects); err != nil {
 		return nil, fmt.Errorf("dp: ledger of %d records: %w", len(records), err)
 	}
-	l.account = l.meter.share(&account{spent: spent, charged: l.charged, sessions: l.sessions, protects: l.protects})
 	return l, nil
 }
 
@@ -165,11 +163,17 @@ func (l *Ledger) Protect(p Protection) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if len(l.charged) > 0 && p != l.protects {
+	switch {
+	case p == l.protects:
+		return nil
+	case len(l.charged) > 0:
 		return fmt.Errorf("%w: earlier charges have %s, this charge has %s", ErrMixed, l.protects, p)
 	}
-	l.account = l.meter.share(&account{spent: l.spent, charged: l.charged, sessions: l.sessions, protects: p})
-	return nil
+	becomes, err := l.meter.account(nil, l.sessions, p)
+	if err == nil {
+		l.account = becomes
+	}
+	return err
 }
 
 // Charge spends the cost of taking part in a round. A refused charge changes nothing.
@@ -186,13 +190,11 @@ func (l *Ledger) Charge(session [16]byte, round uint64, events []Event) error {
 		if err != nil {
 			return err
 		}
-		asked, err := l.meter.measure(next)
+		becomes, err := l.meter.account(next, l.advanced(session, round), l.protects)
 		if err != nil {
 			return err
 		}
-		c = &charge{session, round, slices.Clone(events), l.meter.share(&account{
-			spent: asked, charged: next, sessions: l.advanced(session, round), protects: l.protects,
-		})}
+		c = &charge{session, round, slices.Clone(events), becomes}
 		l.latest.Store(c)
 	}
 	if asked := c.becomes.spent.Epsilon; !(asked <= l.budget) {

@@ -236,8 +236,8 @@ func TestLedgersShareACache(t *testing.T) {
 	}
 	wg.Wait()
 	m := cache.meter(settings{RDP, 1e-5, 0})
-	for i := range maxResults {
-		m.results[fmt.Sprint(i)] = Result{}
+	for i := range maxAccounts {
+		m.accounts[fmt.Sprint(i)] = m.empty
 	}
 	l := open(t, Budget{Epsilon: 50, Delta: 1e-5, Accountant: RDP}, cache)
 	if err := l.Charge(sessionA, 1, []Event{Gaussian(7)}); err != nil {
@@ -246,8 +246,8 @@ func TestLedgersShareACache(t *testing.T) {
 	if want := epsilon(t, RDP, 1e-5, Gaussian(7)); l.Spent() != want {
 		t.Errorf("with a full cache: %+v, want %+v", l.Spent(), want)
 	}
-	if len(m.results) > maxResults {
-		t.Errorf("the cache holds %d results, more than %d", len(m.results), maxResults)
+	if len(m.accounts) > maxAccounts {
+		t.Errorf("the cache holds %d accounts, more than %d", len(m.accounts), maxAccounts)
 	}
 }
 

@@ -191,7 +191,7 @@ func (c *Cache) meter(s settings) *meter {
 	m, ok := c.meters[s]
 	if !ok {
 		m = &meter{
-			settings: s, losses: map[Event]*loss{}, results: map[string]Result{}, accounts: map[string]*account{},
+			settings: s, losses: map[Event]*loss{}, accounts: map[string]*account{},
 			empty: &account{spent: Result{Epsilon: 0, Accountant: s.accountant}},
 		}
 		if c.meters == nil {
@@ -209,13 +209,12 @@ type meter struct {
 
 	mu       sync.RWMutex
 	losses   map[Event]*loss     // by the event with count 1
-	results  map[string]Result   // by key
 	accounts map[string]*account // by key, sessions and protection
 }
 
-// maxResults bounds the memory of a meter whose ledgers diverge. At the bound the meter forgets
-// everything, which costs one recomputation of each live composition.
-const maxResults = 1 << 16
+// maxAccounts bounds the memory of a meter whose ledgers diverge. At the bound the meter forgets
+// everything, which costs one recomputation of each live account.
+const maxAccounts = 1 << 16
 
 // intern returns this meter's loss of an event, the same pointer every time.
 func (m *meter) intern(e Event) *loss {
@@ -235,56 +234,39 @@ func (m *meter) intern(e Event) *loss {
 	return l
 }
 
-// appendKey appends a key that distinguishes a composition from all others of its meter.
-func (c composition) appendKey(key []byte) []byte {
-	for _, t := range c {
-		key = binary.BigEndian.AppendUint32(key, t.loss.id)
-		key = binary.BigEndian.AppendUint64(key, uint64(t.count))
+// account returns the account of some charges of this meter's losses, the same for all ledgers. It
+// measures what no ledger had before, and does not keep errors.
+func (m *meter) account(charged composition, sessions []lastCharge, protects Protection) (*account, error) {
+	var buf [256]byte // enough for ten distinct events without allocating
+	key := binary.BigEndian.AppendUint32(buf[:0], uint32(len(charged)))
+	for _, t := range charged {
+		key = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(key, t.loss.id), uint64(t.count))
 	}
-	return key
-}
-
-// share returns this meter's account that is equal to a.
-func (m *meter) share(a *account) *account {
-	key := binary.BigEndian.AppendUint32(nil, uint32(len(a.charged)))
-	key = a.charged.appendKey(key)
-	for _, s := range a.sessions {
+	for _, s := range sessions {
 		key = binary.BigEndian.AppendUint64(append(key, s.session[:]...), s.round)
 	}
-	key = fmt.Appendf(key, "%q %q", a.protects.Unit, a.protects.Relation)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if same, ok := m.accounts[string(key)]; ok {
-		return same
-	}
-	if len(m.accounts) >= maxResults {
-		clear(m.accounts)
-	}
-	m.accounts[string(key)] = a
-	return a
-}
-
-// measure returns the cost of a composition of this meter's losses. It does not keep errors.
-func (m *meter) measure(c composition) (Result, error) {
-	var buf [128]byte // enough for ten distinct events without allocating
-	key := c.appendKey(buf[:0])
+	key = fmt.Appendf(key, "%q %q", protects.Unit, protects.Relation)
 	m.mu.RLock()
-	r, ok := m.results[string(key)]
+	a, ok := m.accounts[string(key)]
 	m.mu.RUnlock()
 	if ok {
-		return r, nil
+		return a, nil
 	}
-	r, err := m.settings.epsilon(c)
+	spent, err := m.settings.epsilon(charged)
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.results) >= maxResults {
-		clear(m.results)
+	if a, ok = m.accounts[string(key)]; ok {
+		return a, nil
 	}
-	m.results[string(key)] = r
-	return r, nil
+	if len(m.accounts) >= maxAccounts {
+		clear(m.accounts)
+	}
+	a = &account{spent: spent, charged: charged, sessions: sessions, protects: protects}
+	m.accounts[string(key)] = a
+	return a, nil
 }
 
 // memory holds what this process has computed. The plan of a run, the run, its parties and its baselines calibrate the
