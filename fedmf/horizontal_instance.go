@@ -106,7 +106,8 @@ func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.
 	}
 	tuned := make([]*model.Factors, len(p.parties))
 	run.Each(len(tuned), func(k int) { tuned[k] = p.parties[k].Tune(x.params.StartItems(), passes, run) })
-	return p.tuned(tuned), nil
+	_, own := p.tuned(tuned)
+	return own, nil
 }
 
 // horizontalParties are the clients of HFL.
@@ -150,9 +151,9 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 		return nil, err
 	}
 	tuned := lists.Map(p.parties, func(h *kernel.Horizontal) *model.Factors { return h.Tuned() })
-	own := p.tuned(tuned)
+	users, own := p.tuned(tuned)
 	m := &model.Trained{Predictor: own, Shared: before,
-		Matrices: []model.Named{{Name: "item_embeddings", Matrix: before.Items}, {Name: "user_embeddings", Matrix: own.users}}}
+		Matrices: []model.Named{{Name: "item_embeddings", Matrix: before.Items}, {Name: "user_embeddings", Matrix: users}}}
 	for k, t := range tuned {
 		m.Matrices = append(m.Matrices, model.Named{Name: partyItemsName(k), Matrix: t.Items})
 	}
@@ -162,26 +163,15 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 // partyItemsName returns the file of party k's own item embeddings, without extension.
 func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
 
-// tuned returns a predictor that uses, for every user, the embeddings of the user's party.
-func (p *horizontalParties) tuned(tuned []*model.Factors) *local {
-	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.params.Rank)}
+// tuned returns the users' embeddings and a predictor that uses, for every user, the embeddings of the user's party.
+func (p *horizontalParties) tuned(tuned []*model.Factors) (*model.Matrix, *apart) {
+	users, a := model.NewMatrix(p.setup.Data.Users, p.params.Rank), &apart{party: make([]int32, p.setup.Data.Users)}
 	for k, t := range p.parties {
 		for i, user := range t.Own() {
-			l.party[user] = int32(k)
-			copy(l.users.Row(int(user)), tuned[k].Users.Row(i))
+			a.party[user] = int32(k)
+			copy(users.Row(int(user)), tuned[k].Users.Row(i))
 		}
-		l.items = append(l.items, tuned[k].Items)
+		a.of = append(a.of, &model.Factors{Users: users, Items: tuned[k].Items})
 	}
-	return l
-}
-
-// local holds parties with a V each.
-type local struct {
-	party []int32 // of a user
-	users *model.Matrix
-	items []*model.Matrix
-}
-
-func (l *local) Predict(user int, items []int32, out []float64) {
-	(&model.Factors{Users: l.users, Items: l.items[l.party[user]]}).Predict(user, items, out)
+	return users, a
 }

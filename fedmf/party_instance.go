@@ -95,6 +95,23 @@ func (x *partyInstance) Watch(kind int, full bool, src entropy.Source) (func() (
 	return x.params.Watch(kernel.Watched{Gradients: x.gradients, Both: x.ownItems && kind == 0, Full: full, Noise: x.setup.Schedule.Noise()}, src)
 }
 
+// apart predicts by parties that have embeddings of their own, for all users and items.
+type apart struct {
+	party  []int32 // of a user, or of an item
+	byItem bool
+	of     []*model.Factors
+}
+
+func (a *apart) Predict(user int, items []int32, out []float64) {
+	if !a.byItem {
+		a.of[a.party[user]].Predict(user, items, out)
+		return
+	}
+	for i, j := range items {
+		a.of[a.party[j]].Predict(user, items[i:i+1], out[i:i+1])
+	}
+}
+
 // ParamsOf returns the settings of a factorization, with its start.
 func ParamsOf(s *algorithm.Setup) (kernel.Params, error) {
 	c := s.Config

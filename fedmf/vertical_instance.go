@@ -1,6 +1,7 @@
 package fedmf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -221,30 +222,13 @@ func (p *verticalParties) Final(shared []byte, run protocol.Runner) (*model.Trai
 
 // separate returns a predictor by each party's own U.
 func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
-	s := &separate{party: make([]int32, p.setup.Data.Items), items: items}
+	s := &apart{party: make([]int32, p.setup.Data.Items), byItem: true}
 	start := p.params.StartUsers(p.setup.Data.Users)
 	for k, t := range p.parties {
-		u := t.Users()
-		if u == nil {
-			u = start
-		}
-		s.users = append(s.users, u)
+		s.of = append(s.of, &model.Factors{Users: cmp.Or(t.Users(), start), Items: items})
 		for _, j := range t.Items() {
 			s.party[j] = int32(k)
 		}
 	}
 	return s
-}
-
-// separate holds parties with a U each.
-type separate struct {
-	party []int32 // of an item
-	users []*model.Matrix
-	items *model.Matrix
-}
-
-func (s *separate) Predict(user int, items []int32, out []float64) {
-	for i, j := range items {
-		out[i] = model.Dot(s.users[s.party[j]].Row(user), s.items.Row(int(j)))
-	}
 }
