@@ -332,7 +332,7 @@ func TestNoisyBiases(t *testing.T) {
 	p := full(2, 2)
 	s := newStrategy(t, p, 20, 4)
 	s.Weight = []float64{0.4, 0.1}
-	if err := stage.SolveBiases(s, serving.Absorbed{Values: map[string][]float64{kernel.Bias: {4, 4}}, Noise: map[string]float64{kernel.Bias: 3}, Users: 20}); err != nil {
+	if err := stage.SolveBiases(s, serving.Absorbed{Values: map[string][]float64{kernel.Bias: {4, 4}}, Noise: map[string]float64{kernel.Bias: 3}, Users: 20}, nil); err != nil {
 		t.Fatal(err)
 	}
 	near(t, "biases", s.Current().Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)

@@ -120,6 +120,8 @@ func kinds(items, rank int) map[string]kernel.Params {
 	refinedPooled, refinedConvex := normedPooled, tastefulConvex
 	refinedPooled.BiasRounds, refinedPooled.Pool.Strength = 3, 50
 	refinedConvex.BiasRounds = 2
+	tilted := refinedPooled
+	tilted.Popularity, tilted.Tilt = 0.2, 0.7
 	popular := implicitOne
 	popular.Rounds = 0
 	weighed := tasteful
@@ -131,7 +133,7 @@ func kinds(items, rank int) map[string]kernel.Params {
 	out := map[string]kernel.Params{
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
-		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,
+		"refined": refinedPooled, "tilted pooled": tilted, "refined, convex": refinedConvex, "popularity": popular,
 		"popularity of users": weighed, "variational": variational, "variational, bounded": bounded,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,

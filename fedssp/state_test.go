@@ -22,7 +22,7 @@ import (
 // These strings begin models and states, and this many columns a design has, as the forms say.
 const (
 	ofModels    = "fedsim/fedssp/model/v2\n"
-	ofStates    = "fedsim/fedssp/state/v3\n"
+	ofStates    = "fedsim/fedssp/state/v4\n"
 	mostColumns = 500
 )
 
@@ -149,7 +149,7 @@ func TestRestoreRefuses(t *testing.T) {
 		want  string
 	}{
 		{"nothing", nil, "0 bytes"},
-		{"another version", bytes.Replace(state, []byte("v3"), []byte("v9"), 1), "another algorithm or version"},
+		{"another version", bytes.Replace(state, []byte("v4"), []byte("v9"), 1), "another algorithm or version"},
 		{"another session", changed("session", put(0, []byte{9})), "is of session 09"},
 		{"a later round", bytes.Replace(state, []byte(`"round":3`), []byte(`"round":5`), 1), "of round 5; the last one is 4"},
 		{"another model", changed("model", put(0, []byte{'x'})), "another algorithm or version"},

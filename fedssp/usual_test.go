@@ -28,15 +28,12 @@ func TestMeanIsHeldToTheUsual(t *testing.T) {
 // Means of two measurements by the inverse of their variances, by hand: of deviations 2 and 1 the
 // second weighs 4/5, and the mean's variance is 4/5, as 1/(1/4 + 1).
 func TestMeasurementsAreAveraged(t *testing.T) {
-	x, noise := serving.Averaged([]float64{1}, 2, []float64{4}, 1)
-	if math.Abs(x[0]-3.4) > 1e-15 || math.Abs(noise-math.Sqrt(0.8)) > 1e-15 {
-		t.Errorf("averaged to %v with noise of %v", x, noise)
+	first, second := serving.NewSum([]float64{1}, 1, 4), serving.NewSum([]float64{4}, 1, 1)
+	if x := second.Joined(first); math.Abs(x.Value[0]-3.4) > 1e-15 || math.Abs(1/x.Precision[0]-0.8) > 1e-15 {
+		t.Errorf("averaged to %v with precision %v", x.Value, x.Precision)
 	}
-	if x, noise = serving.Averaged([]float64{1}, 0, []float64{4}, 0); x[0] != 2.5 || noise != 0 {
-		t.Errorf("without noise averaged to %v with noise of %v", x, noise)
-	}
-	if x, noise = serving.Averaged(nil, 0, []float64{4}, 3); x[0] != 4 || noise != 3 {
-		t.Errorf("the first alone became %v with noise of %v", x, noise)
+	if x := second.Joined(nil); x != second {
+		t.Errorf("the second alone became %v", x)
 	}
 }
 

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -72,6 +73,20 @@ func (p *Params) PopularWidth() int {
 	}
 	return 0
 }
+
+// Tilts reports whether ratings of later sums of biases have other weights than those of the first.
+func (p *Params) Tilts() bool {
+	return p.Tilt > 0 && p.Popularity > 0 && p.Budgeting == Weights && p.Normalise != GlobalNorm
+}
+
+// TiltOf is the factor of a rating's weight in later sums of biases, from the broadcast popularity of its item. It is positive
+// and finite whatever was broadcast.
+func (p *Params) TiltOf(popularity float64) float64 {
+	return math.Exp(-p.Tilt * dense.Clamp(popularity/p.Popularity, mostTilted))
+}
+
+// mostTilted is the largest popularity, in deviations, that counts for a tilt.
+const mostTilted = 8
 
 // WeightsAt is where weights of features begin in a row: after v_j, the bias's 1 and popularity.
 func (p *Params) WeightsAt() int { return p.Rank + p.BiasWidth() + p.PopularWidth() }

@@ -87,6 +87,10 @@ type BiasParams struct {
 	// residuals that earlier biases and the users' fits leave. Residuals are smaller than ratings,
 	// and so is the noise. An item's bias follows from all sums together.
 	BiasRounds int
+	// Tilt lets ratings of popular items weigh less in later sums than in the first. Noise moves the biases of items with
+	// few ratings most. A deviation of the logarithm of an item's released weight divides a rating's weight by e^Tilt,
+	// before a user's Σw² becomes 1 again. 0: later sums weigh ratings as the first does. Ours.
+	Tilt float64
 	// BiasRidge pulls b_j to zero with the weight of so many ratings, however many ratings the item
 	// has. It is 1/τ² for a prior deviation of τ and residuals of about 1.
 	BiasRidge float64

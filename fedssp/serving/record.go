@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
-	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -190,32 +190,11 @@ func (r *Record) mean() *Sum {
 
 // weigh sets the weights of items from the session's own and those before.
 func (s *Strategy) weigh() {
-	s.Weight, s.WeightNoise, s.WeightNoises = s.fresh, s.freshNoise, nil
-	if s.before == nil || s.before.Weight == nil {
-		return
+	s.Weight, s.WeightNoise, s.WeightNoises = nil, 0, nil
+	if all, _ := s.weights(); all != nil {
+		s.Weight, s.WeightNoises = all.Value, all.deviations(1)
+		s.WeightNoise = slices.Max(s.WeightNoises)
 	}
-	all, _ := s.weights()
-	s.Weight, s.WeightNoises = all.Value, all.deviations(1)
-	s.WeightNoise = 0
-	for _, x := range s.WeightNoises {
-		s.WeightNoise = max(s.WeightNoise, x)
-	}
-}
-
-// FreshNoise is the deviation of the noise in Fresh.
-func (s *Strategy) FreshNoise() float64 {
-	if s.fresh == nil {
-		return s.WeightNoise
-	}
-	return s.freshNoise
-}
-
-// Fresh returns the session's own weights where there are any, and else those before.
-func (s *Strategy) Fresh() []float64 {
-	if s.fresh == nil {
-		return s.Weight
-	}
-	return s.fresh
 }
 
 // weights returns the weights of items as they are known, and their scatter; nil if they are unknown. They have the shares that
@@ -227,35 +206,46 @@ func (s *Strategy) weights() (*Sum, []float64) {
 	if s.fresh == nil {
 		return s.before.Weight, s.before.BiasScatter
 	}
-	own := NewSum(s.fresh, len(s.fresh), dense.Sqr(s.freshNoise))
 	switch {
 	case s.before == nil || s.before.Weight == nil:
-		return own, s.ownScatter(s.fresh)
+		return s.fresh, s.ownScatter()
 	case s.own.Bias == nil || s.before.Bias == nil:
-		return own.Joined(s.before.Weight), s.ownScatter(s.fresh)
+		return s.fresh.Joined(s.before.Weight), s.ownScatter()
 	}
 	shares, scatter := s.shares(s.own.Bias.Precision, s.before.Bias.Precision, s.before.Weight.Value, s.before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
-	return own.mixed(s.before.Weight, shares), scatter
+	return s.fresh.mixed(s.before.Weight, shares), scatter
 }
 
-// ownScatter is the scatter of sums of this session, for each user, with the given gains.
-func (s *Strategy) ownScatter(gain []float64) []float64 {
-	return lists.Map(gain, func(c float64) float64 { return s.now(c).Scatter })
+// ownScatter is the scatter of sums of this session, for each user.
+func (s *Strategy) ownScatter() []float64 {
+	out := make([]float64, len(s.fresh.Value))
+	for j := range out {
+		out[j] = s.now(j).Scatter
+	}
+	return out
 }
 
-// now describes the sums of this session for an item with a weight.
-func (s *Strategy) now(gain float64) Measure {
-	c := max(gain, s.freshNoise, 1e-9)
+// now describes the sums of this session for an item.
+func (s *Strategy) now(j int) Measure {
+	c := max(s.fresh.Value[j], s.freshNoise(j), 1e-9)
 	return Measure{c, c / s.Params.Total()}
+}
+
+// freshNoise is the deviation of the noise in the session's own weight of an item; 0 if there is none.
+func (s *Strategy) freshNoise(j int) float64 {
+	if s.fresh == nil {
+		return 0
+	}
+	return 1 / math.Sqrt(s.fresh.Precision[j])
 }
 
 // shares returns the shares of this session's measurements of items beside earlier ones, and the scatter of both together. residual is the
 // variance of a rating around its prediction.
 func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shares, all []float64) {
-	_, typical := s.typical(s.fresh)
+	_, typical := s.typical(s.fresh.Value)
 	shares, all = make([]float64, len(p)), make([]float64, len(p))
 	for j := range p {
-		now, then := s.now(s.fresh[j]), Measure{max(gain[j], 1e-9), scatter[j]}
+		now, then := s.now(j), Measure{max(gain[j], 1e-9), scatter[j]}
 		shares[j] = Newer(p[j], q[j], now, then, residual*typical)
 		share, common := shares[j], then.Gain*now.Scatter/now.Gain
 		all[j] = share*share*now.Scatter + (1-share)*(1-share)*then.Scatter + 2*share*(1-share)*common
@@ -265,17 +255,13 @@ func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shar
 
 // Biases notes the session's sums for biases, over all N clients, and returns them with the sums before. deviations has the noise of
 // each item; nil: all have the noise that was given.
-func (s *Strategy) Biases(sums []float64, noise float64) (all, deviations []float64) {
+func (s *Strategy) Biases(own *Sum) (all, deviations []float64) {
 	n := s.Params.Total()
-	s.own.Bias = NewSum(dense.Scaled(sums, 1/n), len(sums), dense.Sqr(noise/n))
-	if s.before == nil {
-		return sums, nil
+	s.own.Bias = own
+	if s.before != nil {
+		s.weigh()
 	}
-	s.weigh()
 	x := s.biases()
-	if x == s.own.Bias {
-		return sums, nil
-	}
 	return dense.Scaled(x.Value, n), x.deviations(n)
 }
 
@@ -343,15 +329,16 @@ func (s *Strategy) together() *Record {
 		return before
 	case before == nil || before.Moments == nil || s.fresh == nil:
 		out := *own
-		out.Gain = s.Fresh()
-		out.Scatter = s.ownScatter(out.Gain)
+		if s.fresh != nil {
+			out.Gain, out.Scatter = s.fresh.Value, s.ownScatter()
+		}
 		return &out
 	}
 	shares, scatter := s.shares(own.Moments.Precision, before.Moments.Precision, before.Gain, before.Scatter, s.spread(own.Gramian)*dense.Sqr(s.Params.Residual(s.Params.TargetBound())))
 	out := &Record{Moments: own.Moments.mixed(before.Moments, shares), Gain: make([]float64, len(shares)), Scatter: scatter}
 	most := 0.
 	for j, share := range shares {
-		out.Gain[j] = share*s.fresh[j] + (1-share)*before.Gain[j]
+		out.Gain[j] = share*s.fresh.Value[j] + (1-share)*before.Gain[j]
 		if share < 1 {
 			most = max(most, before.Moments.Precision[j])
 		}
@@ -383,7 +370,7 @@ func (s *Strategy) load(y *Equations, r *Record) []float64 {
 	n := s.Params.Total()
 	y.B, y.Gains = dense.Scaled(r.Moments.Value, n), dense.Scaled(r.Gain, n)
 	for j, c := range y.Gains {
-		y.Weight[j] = max(c, min(y.Weight[j], s.freshNoise*n), 1e-9)
+		y.Weight[j] = max(c, min(y.Weight[j], s.freshNoise(j)*n), 1e-9)
 	}
 	if r.Items != nil {
 		y.Items = dense.Scaled(r.Items, n)

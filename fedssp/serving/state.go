@@ -76,12 +76,11 @@ type Strategy struct {
 	WeightNoise float64
 	// WeightNoises has this deviation for each item, where earlier sessions make it differ; WeightNoise is then the largest. nil: all have the same.
 	WeightNoises []float64
-	fresh        []float64 // the session's own weights
-	freshNoise   float64
+	fresh        *Sum             // the session's own weights; nil: none were released
 	Given        []float64        // the weights of the donors' ratings in the last sum that has weights; nil: there are none
 	before       *Record          // sums of earlier sessions; nil: none
 	own          Record           // sums of this session, except weights
-	Left         left             // with BiasRounds above 1 only
+	Left         *Sum             // with BiasRounds above 1 only: the sums for biases of the rounds so far, each with the biases that were subtracted before it
 	Solving      Solving          // what the solver keeps from sum to sum
 	Encoder      *encoder.Encoder // nil if the solver has none
 	Encoded      bool             // the encoder moved in this outer step, and V has not followed
@@ -128,13 +127,6 @@ func Deviation(r protocol.Release) float64 { return math.Sqrt(r.Noise.Variance) 
 // Total is N, donors included.
 func (p *StrategyParams) Total() float64 { return float64(p.Cohort.Clients + len(p.Donors)) }
 
-// left holds the sums for biases of the rounds so far, scaled to N clients. Each comes with the
-// biases that were subtracted before it. nil: none.
-type left struct {
-	Sums  []float64
-	Noise float64
-}
-
 // records reports whether the state has the session's own sums: it has them if a session can start from them.
 func (s *Strategy) records() bool {
 	_, ok := s.Solving.(Resumer)
@@ -143,15 +135,15 @@ func (s *Strategy) records() bool {
 
 // stateDomain begins the state of a strategy that survives a restart. A state in JSON follows. The
 // domain ends in the version of the form. The keeper of a state must detect damage.
-const stateDomain = "fedsim/fedssp/state/v3\n"
+const stateDomain = "fedsim/fedssp/state/v4\n"
 
 // state is a strategy between two rounds. The numbers of a part are as [measured] writes them.
 type state struct {
 	Session []byte            `json:"session"`
 	Round   uint64            `json:"round"`          // planned rounds
 	Model   []byte            `json:"model"`          // see [kernel.Model.Encode]
-	Weight  []byte            `json:"weight"`         // deviation and c_j/|U1|
-	Left    []byte            `json:"left,omitempty"` // deviation and sums for biases, with several of them
+	Weight  []byte            `json:"weight"`         // c_j/|U1|
+	Left    []byte            `json:"left,omitempty"` // sums for biases, with several of them
 	Solving []byte            `json:"solving"`        // of a [Keeper]
 	Own     map[string][]byte `json:"own,omitempty"`  // the record of this session, with solvers from whose sums a session can start
 	Encoded bool              `json:"encoded"`        // V has yet to follow the encoder
@@ -160,8 +152,8 @@ type state struct {
 
 // Save returns the state before the next call of Next.
 func (s *Strategy) Save() ([]byte, error) {
-	x := state{Session: s.Params.Session[:], Round: s.Round, Model: s.model.Encode(), Weight: measured(s.fresh, s.freshNoise),
-		Left: measured(s.Left.Sums, s.Left.Noise), Encoded: s.Encoded}
+	x := state{Session: s.Params.Session[:], Round: s.Round, Model: s.model.Encode(), Weight: s.fresh.save(),
+		Left: s.Left.save(), Encoded: s.Encoded}
 	if k, ok := s.Solving.(Keeper); ok {
 		x.Solving = k.Save()
 	}
@@ -175,7 +167,7 @@ func (s *Strategy) Save() ([]byte, error) {
 	return append([]byte(stateDomain), b...), err
 }
 
-// measured encodes numbers behind the deviation or precision of their noise; nil for no numbers.
+// measured encodes numbers behind the precision of their noise; nil for no numbers.
 func measured(x []float64, noise float64) []byte {
 	if len(x) == 0 {
 		return nil
@@ -194,12 +186,37 @@ func unmeasured(what string, b []byte, n int) (x []float64, noise float64, err e
 	return x[1:], x[0], nil
 }
 
-// save encodes the session's own sums. All precisions of a sum are equal, and one stands for them.
+// save encodes a sum behind its precisions; if all are equal one stands for them. nil for nil.
+func (s *Sum) save() []byte {
+	if s == nil {
+		return nil
+	}
+	first := s.Precision[0]
+	if !slices.ContainsFunc(s.Precision, func(x float64) bool { return x != first }) {
+		return measured(s.Value, first)
+	}
+	return model.AppendFloats(model.AppendFloats(nil, s.Precision...), s.Value...)
+}
+
+// restoreSum reads what save returned of a sum of rows.
+func restoreSum(what string, b []byte, rows, width int) (*Sum, error) {
+	if b == nil {
+		return nil, nil
+	}
+	if n := rows * (1 + width); len(b) == 8*n {
+		x, err := kernel.Finite(what, b, n)
+		return &Sum{x[min(rows, len(x)):], x[:min(rows, len(x))]}, err
+	}
+	x, precision, err := unmeasured(what, b, rows*width)
+	return &Sum{x, slices.Repeat([]float64{precision}, rows)}, err
+}
+
+// save encodes the session's own sums.
 func (r *Record) save() map[string][]byte {
 	out := map[string][]byte{"gramian": measured(r.Gramian, 0), "items": measured(r.Items, 0)}
 	for name, x := range map[string]*Sum{"mean": r.Mean, "bias": r.Bias, "moments": r.Moments} {
 		if x != nil {
-			out[name] = measured(x.Value, x.Precision[0])
+			out[name] = x.save()
 		}
 	}
 	return out
@@ -213,11 +230,9 @@ func restoreRecord(p *kernel.Params, saved map[string][]byte) (r Record, err err
 		return x
 	}
 	sum := func(name string, rows, width int) *Sum {
-		x, precision, failed := unmeasured("the record's "+name, saved[name], rows*width)
-		if err = errors.Join(err, failed); x == nil {
-			return nil
-		}
-		return &Sum{x, slices.Repeat([]float64{precision}, rows)}
+		x, failed := restoreSum("the record's "+name, saved[name], rows, width)
+		err = errors.Join(err, failed)
+		return x
 	}
 	m, d := p.Items, p.Rank
 	r = Record{Mean: sum("mean", 1, 2), Bias: sum("bias", m, 1), Moments: sum("moments", m, d), Gramian: plain("gramian", d*d), Items: plain("items", m*p.Packed())}
@@ -250,10 +265,10 @@ func (s *Strategy) Restore(b []byte) error {
 		return err
 	}
 	p := &next.Params.Params
-	if next.fresh, next.freshNoise, err = unmeasured("weight counts", x.Weight, p.Items); err != nil {
+	if next.fresh, err = restoreSum("weight counts", x.Weight, p.Items, 1); err != nil {
 		return err
 	}
-	if next.Left.Sums, next.Left.Noise, err = unmeasured("sums for biases", x.Left, p.Items); err != nil {
+	if next.Left, err = restoreSum("sums for biases", x.Left, p.Items, 1); err != nil {
 		return err
 	}
 	if k, ok := next.Solving.(Keeper); ok {

@@ -4,19 +4,66 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )
 
-// KeepWeights stores the released weights and averages them over several rounds.
-func (s *Strategy) KeepWeights(r Absorbed) {
-	weight, noise := dense.Scaled(r.Values[kernel.WeightCounts], 1/r.Users), r.Noise[kernel.WeightCounts]/r.Users
-	s.fresh, s.freshNoise = Averaged(s.fresh, s.freshNoise, weight, noise)
-	s.Given = r.Donated[kernel.WeightCounts]
+// KeepWeights stores the released weights, joined with those of earlier rounds. It returns the round's tilts: by how much
+// its ratings weigh more than in the first sum, for each item; nil if they weigh the same.
+func (s *Strategy) KeepWeights(r Absorbed) (tilts []float64) {
+	tilts = s.tilts(r)
+	s.fresh = r.Sum(kernel.WeightCounts).Untilted(tilts).Joined(s.fresh)
+	s.Given = Quotients(r.Donated[kernel.WeightCounts], tilts)
 	s.weigh()
+	return tilts
+}
+
+// Sum is a release with a number for each item.
+func (r *Absorbed) Sum(name string) *Sum {
+	x := r.Values[name]
+	return NewSum(dense.Scaled(x, 1/r.Users), len(x), dense.Sqr(r.Noise[name]/r.Users))
+}
+
+// tilts returns the tilts of a round. Clients know their first factor, [kernel.Params.TiltOf]. The second, which makes a
+// user's Σw² 1 again, is taken to be the same for all users. It follows from the releases of both sums.
+func (s *Strategy) tilts(r Absorbed) []float64 {
+	p, popularity := &s.Params.Params, s.model.Popularity
+	if s.Round == 0 || s.Params.Steps[s.Round-1].Phase != kernel.Refine || !p.Tilts() || popularity == nil || s.Weight == nil {
+		return nil
+	}
+	tilts := lists.Map(popularity, p.TiltOf)
+	again, before := floats.Sum(r.Values[kernel.WeightCounts])/r.Users, floats.Dot(s.Weight, tilts)
+	least, most := 1/floats.Max(tilts), 1/floats.Min(tilts)
+	if before <= 0 {
+		return dense.Scaled(tilts, least)
+	}
+	return dense.Scaled(tilts, min(max(again/before, least), most))
+}
+
+// Untilted returns what the sum of a round would be with the weights of the first sum, by the round's tilts.
+func (s *Sum) Untilted(tilts []float64) *Sum {
+	if tilts == nil {
+		return s
+	}
+	out := &Sum{Quotients(s.Value, tilts), slices.Clone(s.Precision)}
+	for j, f := range tilts {
+		out.Precision[j] *= f * f
+	}
+	return out
+}
+
+// Quotients divides numbers of items by the tilts; nil tilts divide by 1, and nil stays nil.
+func Quotients(x, tilts []float64) []float64 {
+	if x == nil || tilts == nil {
+		return x
+	}
+	return floats.DivTo(make([]float64, len(x)), x, tilts)
 }
 
 // WeightNoiseOf is the deviation of the noise in the weight of an item.
@@ -25,22 +72,6 @@ func (s *Strategy) WeightNoiseOf(j int) float64 {
 		return s.WeightNoises[j]
 	}
 	return s.WeightNoise
-}
-
-// Averaged is the mean of two noisy measurements of the same vector, weighted by the inverse noise
-// variances, with the noise deviation of the result. Without a first measurement it returns the
-// second.
-func Averaged(first []float64, noise1 float64, second []float64, noise2 float64) ([]float64, float64) {
-	if first == nil {
-		return second, noise2
-	}
-	share := 0.5 // weight of the second
-	if v := dense.Sqr(noise1) + dense.Sqr(noise2); v > 0 {
-		share = dense.Sqr(noise1) / v
-	}
-	out := dense.Scaled(first, 1-share)
-	dense.Axpy(out, share, second)
-	return out, math.Hypot((1-share)*noise1, share*noise2)
 }
 
 // Weights returns c_j of all N clients, at least the deviation of its noise, because less cannot be
@@ -55,7 +86,7 @@ func (s *Strategy) typical(weight []float64) (c []float64, typical float64) {
 	sum := 0.0
 	for j, x := range c {
 		floor := max(s.WeightNoiseOf(j)*n, 1e-9)
-		if s.WeightNoises != nil && s.WeightNoises[j] >= unknown {
+		if s.before != nil && s.WeightNoiseOf(j) >= unknown {
 			floor = 1e-9 // a new item, before the first sum
 		}
 		if !(x > floor) {
@@ -130,6 +161,20 @@ func (s *Strategy) KnowsWeights() bool {
 		total += c
 	}
 	return s.Params.Pool.Held() || s.WeightNoise > 0 && s.WeightNoise*float64(len(s.Weight)) < 10*max(total, 1)
+}
+
+// OwnWeights returns the session's own weights over all N clients, shrunk if their law is known; those before without own ones.
+func (s *Strategy) OwnWeights() []float64 {
+	n := s.Params.Total()
+	if s.fresh == nil {
+		return dense.Scaled(s.Weight, n)
+	}
+	c := dense.Scaled(s.fresh.Value, n)
+	if !s.Params.Learned() || !s.KnowsWeights() {
+		return c
+	}
+	noise := s.fresh.deviations(n)
+	return shrink(c, func(j int) float64 { return noise[j] }, s.WeightNoise == 0, n).Mean
 }
 
 // ShrinkWeights is [Shrink] of the strategy's weights over all N clients.
@@ -219,7 +264,7 @@ func (s *Strategy) Narrow() error {
 		return err
 	}
 	c := s.Chosen
-	s.fresh = model.At(s.fresh, c.Items)
+	s.fresh = &Sum{model.At(s.fresh.Value, c.Items), model.At(s.fresh.Precision, c.Items)}
 	s.weigh()
 	s.model.Mean, s.model.Bias, s.model.RestBias = mean, model.At(biases, c.Items), model.At(biases, c.Others)
 	return nil

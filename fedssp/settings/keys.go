@@ -17,7 +17,7 @@ var Keys struct {
 	Learn, Gramian, Budgeting, Normalise, BiasFirst, Priors                                                    config.TextKey
 	Exponent, Headroom, CountMargin, PerUser, CountCap, MeanCap, TopItems                                      config.NumberKey
 	ChooseBy                                                                                                   config.TextKey
-	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                     config.NumberKey
+	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength, BiasTilt           config.NumberKey
 	UserRidge, UserBiasRidge, UserFeatureWeight, PopularityWeight, ItemRidge, ItemPrior, BiasRidge, Unobserved config.NumberKey
 	OrderWeight, StartDecay, Resample, SamplingRate, StartSpread                                               config.NumberKey
 	ShareCounts, ShareMean, ShareBias, ShareWeightCounts, ShareGramian                                         config.NumberKey

@@ -120,14 +120,25 @@ func declareBiases() {
 	}
 	Keys.Priors = Word("statistics.priors", []string{"fixed", "learned"}, func(s Settings) bool { return s.Biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(Settings, *config.Facts) string { return "learned" })
-	Keys.PriorStrength = Number("statistics.prior-strength", config.AtLeast(0), func(s Settings) bool { return s.Biases() && s.Learns() }, "100 where V would be noise, else 0",
+	Keys.PriorStrength = Number("statistics.prior-strength", config.AtLeast(0), func(s Settings) bool { return s.Biases() && s.Learns() }, "100 where V would be noise or weights are, else 0",
 		"Weight of public typical values in the learned priors of biases, in items. With 0 typical values also leave the mean and the number of ratings of items alone.",
-		ByFacts(func(s Settings, f *config.Facts) float64 { return Either(s.holds(f), 100, 0) }))
+		ByFacts(func(s Settings, f *config.Facts) float64 { return Either(s.holds(f) || s.sparse(f), 100, 0) }))
 	Keys.BiasRounds = count("statistics.bias-rounds", config.Between(1, maxBiasRounds), biased, "2 with noise where items are at most twice the users, else 1",
 		"Secure sums that biases are learned from. Later sums use the residuals of earlier ones.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
 			return Either(s.refines(f) && !Keys.ChooseBy.Is(s.Config, ByWeights), 2, 1)
 		}))
+	Keys.BiasTilt = Number("statistics.bias-tilt", config.Between(0, 4), Settings.popularity, "0.4 where users weigh popularity and biases are refined, else 0",
+		"How much less popular items weigh in later sums of biases: a deviation of the logarithm of an item's weight divides a rating's weight by the exponential of this.",
+		ByFacts(func(s Settings, f *config.Facts) float64 {
+			return Either(s.refines(f) && Keys.BiasRounds.Or(s.Config, 2) > 1 && Keys.PopularityWeight.Or(s.Config, s.popularityWeight(f)) > 0, 0.4, 0)
+		}))
+	Keys.BiasTilt.Check = func(c config.Config) string {
+		if Keys.BiasTilt.Or(c, 0) > 0 && (Keys.PopularityWeight.Or(c, 1) == 0 || Keys.BiasRounds.Or(c, 2) == 1) {
+			return "there is no popularity to tilt by, or no later sum; statistics.user-popularity-weight must be above 0 and statistics.bias-rounds above 1"
+		}
+		return ""
+	}
 	Keys.ClipBias = Number("statistics.clip-bias", Clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
 		ByFacts(func(s Settings, f *config.Facts) float64 { return Either(s.Learns(), 0.875, 1) * halfScale(f) }))
 	// The sum of a user's ratings varies less than a single rating, and the noise grows with the
@@ -150,10 +161,22 @@ func declareBiases() {
 		}))
 	Keys.ShareBias.Check = checkShares
 	// With a small budget the popularity of items is most of what rankings can learn.
-	Keys.ShareWeightCounts = share("weight-counts", func(s Settings) bool { return !s.Popular() && (s.Biases() || !s.byUser()) }, "0.3, 0.1 where little can be learned; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
+	Keys.ShareWeightCounts = share("weight-counts", func(s Settings) bool { return !s.Popular() && (s.Biases() || !s.byUser()) }, "0.3, 0.1 where little can be learned, 0.6 where items are many beside few users; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
-			return Either(s.starved(f), starvedCounts, Either(s.poolsRanks(), 0.8, 0.3))
+			switch {
+			case s.starved(f):
+				return starvedCounts
+			case s.sparse(f):
+				return sparseCounts
+			default:
+				return Either(s.poolsRanks(), 0.8, 0.3)
+			}
 		}))
+}
+
+// popularityWeight is the default for users' weights of popularity.
+func (s Settings) popularityWeight(f *config.Facts) float64 {
+	return Either(s.Variational(), 0.15, Either(s.Private() && !s.starved(f) && !s.wide(f), 0.1, 0))
 }
 
 func checkShares(c config.Config) string {
@@ -217,9 +240,9 @@ func declareUser() {
 		Always(func(s Settings) float64 { return Either(s.form().Ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	// With noise 0.15 gains 0.001 to 0.002 RMSE on MovieLens latest-small, and loses 0.0007 on
 	// synthetic:ml-1m.
-	Keys.PopularityWeight = Number("statistics.user-popularity-weight", config.Between(0, 10), Settings.popularity, "0.15 with posteriors, which learn how much users differ; else 0",
+	Keys.PopularityWeight = Number("statistics.user-popularity-weight", config.Between(0, 10), Settings.popularity, "0.15 with posteriors, which learn how much users differ; else 0.1 with noise, and 0 where little can be learned and in wide catalogues",
 		"How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
-		Always(func(s Settings) float64 { return Either(s.Variational(), 0.15, 0) }))
+		ByFacts(Settings.popularityWeight))
 	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings with noise; 0 of rankings without, and of the papers'",
 		"Weight of a prediction in the order of lists, in units of the natural logarithm a star. Lists also go by how often items are rated, and by public features of what the user rated. 0: by predictions alone.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
@@ -250,6 +273,6 @@ func (s Settings) User(f *dataset.ItemFeatures) kernel.UserParams {
 	c := s.Config
 	return kernel.UserParams{
 		UserRidge: Keys.UserRidge.Value(c), UserFeatures: s.UserFeatures(f),
-		Popularity: Either(s.popularity(), Keys.PopularityWeight.Chosen(c), 0),
+		Popularity: Either(s.popularity(), Keys.PopularityWeight.Value(c), 0),
 	}
 }

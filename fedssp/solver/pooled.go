@@ -54,7 +54,7 @@ func (pooled) Begin(*kernel.Params) serving.Solving { return &Kept{} }
 // with the scatter of ratings and the noise of both releases: c_j is noisy as well, and its noise
 // is multiplied by the bias. noise is the deviation of an item's noise. The donors' sums are a measurement of their own,
 // with the scatter of ratings alone; nil: there are no donors.
-func PooledBiases(s *serving.Strategy, moments, given []float64, noise func(j int) float64) ([]float64, error) {
+func PooledBiases(s *serving.Strategy, moments, given, noise []float64) ([]float64, error) {
 	p, n := &s.Params.Params, s.Params.Total()
 	c, typical := s.Weights()
 	x := posterior.Measurements{Value: moments, Gain: dense.Scaled(s.Weight, n), Variance: make([]float64, p.Items)}
@@ -69,14 +69,14 @@ func PooledBiases(s *serving.Strategy, moments, given []float64, noise func(j in
 			start = serving.UsualPrior(p, d)
 		}
 		for j := range x.Variance {
-			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(start.Own)*k.Variance[j] + scatter*x.Gain[j]
+			x.Variance[j] = dense.Sqr(noise[j]) + dense.Sqr(start.Own)*k.Variance[j] + scatter*x.Gain[j]
 		}
 	} else {
 		d = serving.Design(p.Features, c, typical)
 		start = serving.Prior(d)
 		x.Gain, c = s.Ungiven(x.Gain), s.Ungiven(c)
 		for j := range x.Variance {
-			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(s.WeightNoiseOf(j)*n*serving.StartOwn) + scatter*c[j]
+			x.Variance[j] = dense.Sqr(noise[j]) + dense.Sqr(s.WeightNoiseOf(j)*n*serving.StartOwn) + scatter*c[j]
 		}
 	}
 	if given != nil {

@@ -19,7 +19,7 @@ import (
 type Biasing struct{}
 
 func (Biasing) Keys() []*config.Key {
-	return []*config.Key{settings.Keys.Priors.Key, settings.Keys.PriorStrength.Key, settings.Keys.BiasRounds.Key, settings.Keys.ClipBias.Key, settings.Keys.NormBias.Key, settings.Keys.BiasRidge.Key, settings.Keys.UserBiasRidge.Key, settings.Keys.ShareWeightCounts.Key}
+	return []*config.Key{settings.Keys.Priors.Key, settings.Keys.PriorStrength.Key, settings.Keys.BiasRounds.Key, settings.Keys.BiasTilt.Key, settings.Keys.ClipBias.Key, settings.Keys.NormBias.Key, settings.Keys.BiasRidge.Key, settings.Keys.UserBiasRidge.Key, settings.Keys.ShareWeightCounts.Key}
 }
 
 // refined multiplies the norm bound of later sums of biases. Item biases, the user's own bias and
@@ -30,6 +30,7 @@ func (Biasing) Read(p *kernel.Params, s settings.Settings) {
 	c := s.Config
 	p.BiasParams = kernel.BiasParams{
 		Bias: s.Biases(), ClipBias: settings.Keys.ClipBias.Value(c), NormBias: settings.Keys.NormBias.Value(c), BiasRounds: int(settings.Keys.BiasRounds.Or(c, 1)),
+		Tilt:      settings.Keys.BiasTilt.Value(c),
 		BiasRidge: settings.Keys.BiasRidge.Value(c), UserBiasRidge: settings.Keys.UserBiasRidge.Value(c),
 	}
 	p.Pool.Strength = settings.Keys.PriorStrength.Value(c)
@@ -74,9 +75,9 @@ func (Biasing) Contribute(c *user.Contribution, r protocol.Release) (protocol.Ve
 }
 
 func (Biasing) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runner) error {
-	s.KeepWeights(r)
+	tilts := s.KeepWeights(r)
 	popularity(s)
-	err := SolveBiases(s, r)
+	err := SolveBiases(s, r, tilts)
 	if s.Before() != nil {
 		popularity(s) // the weights have moved
 	}
@@ -123,28 +124,24 @@ func sumsOfBiases(c *user.Contribution, bound float64) protocol.Vector {
 // good.
 const remaining = 0.77
 
-// measured combines the clients' sums for biases of all rounds, and returns the deviation of their noise. To
-// a sum of residuals, and to the donors' last sum, it adds the subtracted biases again, times the weights of the ratings.
-func measured(s *serving.Strategy, sums, given []float64, noise float64) ([]float64, []float64, float64) {
-	p, n := &s.Params.Params, s.Params.Total()
-	if p.BiasRounds <= 1 {
-		return sums, given, noise
+// measured combines the clients' sums for biases of all rounds, for each user. To a sum of residuals, and to the donors' last
+// sum, it adds the subtracted biases again, times the weights of the ratings.
+func measured(s *serving.Strategy, sums *serving.Sum, given []float64) *serving.Sum {
+	if s.Params.BiasRounds <= 1 {
+		return sums
 	}
 	if b := s.Current().Bias; b != nil && !s.StartedIn(kernel.BiasStage) {
-		c := dense.Scaled(s.Fresh(), n)
-		if p.Learned() && s.KnowsWeights() {
-			c = serving.Shrink(c, s.FreshNoise()*n, n).Mean
-		}
-		noise /= remaining
+		c, n := s.OwnWeights(), s.Params.Total()
 		for j, of := range s.Given {
 			given[j], c[j] = given[j]/remaining+of*b[j], c[j]-of
 		}
 		for j, x := range b {
-			sums[j] = sums[j]/remaining + max(c[j], 0)*x
+			sums.Value[j] = sums.Value[j]/remaining + max(c[j], 0)/n*x
+			sums.Precision[j] *= remaining * remaining
 		}
 	}
-	s.Left.Sums, s.Left.Noise = serving.Averaged(s.Left.Sums, s.Left.Noise, sums, noise)
-	return s.Left.Sums, given, s.Left.Noise
+	s.Left = sums.Joined(s.Left)
+	return s.Left
 }
 
 // popularity sets the feature by which clients model that some users rate popular items differently
@@ -156,21 +153,15 @@ func popularity(s *serving.Strategy) {
 	}
 }
 
-// SolveBiases solves for b_j: the system of an outer step in one dimension.
-func SolveBiases(s *serving.Strategy, r serving.Absorbed) error {
-	n := s.Params.Total() / r.Users
-	private, given := dense.Scaled(r.Values[kernel.Bias], n), r.Donated[kernel.Bias]
+// SolveBiases solves for b_j: the system of an outer step in one dimension. tilts are what [serving.Strategy.KeepWeights] returned.
+func SolveBiases(s *serving.Strategy, r serving.Absorbed, tilts []float64) error {
+	private, given := r.Sum(kernel.Bias), r.Donated[kernel.Bias]
 	for j, x := range given {
-		private[j] -= x
+		private.Value[j] -= x / s.Params.Total()
 	}
-	sums, given, noise := measured(s, private, given, r.Noise[kernel.Bias]*n)
-	sums, each := s.Biases(sums, noise)
-	return solveFor(s, sums, given, func(j int) float64 {
-		if each != nil {
-			return each[j]
-		}
-		return noise
-	})
+	given = serving.Quotients(given, tilts)
+	sums, each := s.Biases(measured(s, private.Untilted(tilts), given))
+	return solveFor(s, sums, given, each)
 }
 
 // Resume solves for the biases of earlier sums, about the mean that is known by now.
@@ -187,12 +178,12 @@ func (Biasing) Resume(s *serving.Strategy, _ protocol.Runner) error {
 	if !s.Params.Bias || sums == nil {
 		return nil
 	}
-	return solveFor(s, sums, nil, func(j int) float64 { return each[j] })
+	return solveFor(s, sums, nil, each)
 }
 
 // solveFor solves for b_j by sums over all clients, with the deviation of the noise of each item. given are the sums of donors,
 // which have no noise; nil: there are none.
-func solveFor(s *serving.Strategy, sums, given []float64, noise func(j int) float64) error {
+func solveFor(s *serving.Strategy, sums, given, noise []float64) error {
 	p := &s.Params.Params
 	if p.Learned() {
 		b, err := solver.PooledBiases(s, sums, given, noise)
@@ -207,7 +198,7 @@ func solveFor(s *serving.Strategy, sums, given []float64, noise func(j int) floa
 		dense.Axpy(b, 1, given)
 	}
 	for j := range b {
-		rho := dense.Sqr(noise(j)) / typical
+		rho := dense.Sqr(noise[j]) / typical
 		weight := c[j] / (c[j] + rho)
 		b[j] = dense.Clamp(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
 	}

@@ -36,13 +36,20 @@ const (
 // normalised, so the sum is positive and finite. The server's n̂ moves weight only between the
 // user's own ratings.
 func Weigh(w, counts []float64, exponent float64) {
-	var sum float64
 	for k := range w {
 		w[k] = 1
 		if counts != nil && exponent > 0 {
 			w[k] = math.Pow(ClampCount(counts[k]), -exponent)
 		}
-		sum += w[k] * w[k]
+	}
+	normalise(w)
+}
+
+// normalise scales positive weights so that Σ w_j² = 1.
+func normalise(w []float64) {
+	var sum float64
+	for _, x := range w {
+		sum += x * x
 	}
 	scale := 1 / math.Sqrt(sum)
 	for k := range w {
@@ -195,6 +202,12 @@ func (c *Contribution) Weigh() error {
 		WeighGlobally(c.Weights, counts, p.Exponent, c.scale)
 	default:
 		Weigh(c.Weights, counts, p.Exponent)
+		if c.Phase == kernel.Refine && p.Tilts() {
+			for i, k := range c.Chosen {
+				c.Weights[i] *= p.TiltOf(c.Model.PopularityOf(int(c.Ratings.Items[k])))
+			}
+			normalise(c.Weights)
+		}
 	}
 	for k, w := range c.Weights {
 		c.Weights[k] = min(w, p.MostWeight())
