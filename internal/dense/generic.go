@@ -26,7 +26,3 @@ func (s *SparseRows) Multiply(dst []float64, weights [][Lane]float64, start, ext
 
 // addOuter leaves all rows.
 func addOuter(_ []float64, _ int, rows []float64, _, _ int) []float64 { return rows }
-
-func addPairs(to, next, rows []float64, step int, f *[8]float64) {
-	addPairsOneByOne(to, next, rows, step, f)
-}
