@@ -35,15 +35,11 @@ func TestUint256(t *testing.T) {
 				t.Errorf("%s: got %v, math/big says %v", name, got, want)
 			}
 		}
-		sum, product, quotient, left, right := x.add(y), x.mul(m), x.div(m), x.shl(s), x.shr(s)
+		sum, product, quotient, right := x.add(y), x.mul(m), x.div(m), x.shr(s)
 		check("add", toBig(sum[:]...), new(big.Int).Add(bx, by), 256)
 		check("mul", toBig(product[:]...), new(big.Int).Mul(bx, bm), 256)
 		check("div", toBig(quotient[:]...), new(big.Int).Div(bx, bm), 256)
-		check("shl", toBig(left[:]...), new(big.Int).Lsh(bx, s), 256)
 		check("shr", toBig(right[:]...), new(big.Int).Rsh(bx, s), 256)
-		if got := x.bitLen(); got != bx.BitLen() {
-			t.Errorf("bitLen: got %d, math/big says %d", got, bx.BitLen())
-		}
 		hi, lo := scale(uint256{x[0], x[1], x[2]}, uint256{y[0], y[1], y[2]})
 		scaled := new(big.Int).Mul(toBig(x[:3]...), toBig(y[:3]...))
 		check("scale", toBig(lo, hi), scaled.Rsh(scaled, 192), 128)

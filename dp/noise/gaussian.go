@@ -296,19 +296,6 @@ func (x uint256) div(d uint64) uint256 {
 	return z
 }
 
-// shl returns x * 2^s modulo 2^256.
-func (x uint256) shl(s uint) uint256 {
-	var z uint256
-	words, rest := int(s/64), s%64
-	for i := len(z) - 1; i >= words; i-- {
-		z[i] = x[i-words] << rest
-		if i > words {
-			z[i] |= x[i-words-1] >> (64 - rest)
-		}
-	}
-	return z
-}
-
 // shr returns x / 2^s rounded down.
 func (x uint256) shr(s uint) uint256 {
 	var z uint256
@@ -322,40 +309,20 @@ func (x uint256) shr(s uint) uint256 {
 	return z
 }
 
-// bitLen returns the number of bits of x; zero has none.
-func (x uint256) bitLen() int {
-	for i := len(x) - 1; i >= 0; i-- {
-		if x[i] != 0 {
-			return 64*i + bits.Len64(x[i])
-		}
-	}
-	return 0
-}
-
-// scale returns x * y / 2^192 rounded down, modulo 2^128, for x and y below
-// 2^192.
+// scale returns x * y / 2^192 rounded down, modulo 2^128, for x and y below 2^192.
 func scale(x, y uint256) (hi, lo uint64) {
-	var p [6]uint64
-	for i := range 3 {
-		var carry uint64
-		for j := range 3 {
-			h, l := bits.Mul64(x[i], y[j])
-			var c uint64
-			l, c = bits.Add64(l, p[i+j], 0)
-			h += c
-			p[i+j], c = bits.Add64(l, carry, 0)
-			carry = h + c
-		}
-		p[i+3] = carry
+	var p uint256
+	for _, word := range y[:3] {
+		p = p.add(x.mul(word)).shr(64) // the sum is at most 2^256 - 2^64
 	}
-	return p[4], p[3]
+	return p[1], p[0]
 }
 
 // sharedTables finds the tables that some sampler of this process still holds. A table follows from public numbers
 // alone, so that clients in one process need it once. It keeps no table in memory by itself.
 type sharedTables struct {
-	mu      sync.Mutex
-	entries map[tableKey]*tableEntry
+	mu      sync.Mutex // locked while a table is built, so that others wait for it
+	entries map[tableKey]weak.Pointer[table]
 }
 
 // tableKey names the law of a table: Binomial(n, num/den), or Poisson(mean).
@@ -364,46 +331,26 @@ type tableKey struct {
 	mean        float64
 }
 
-// tableEntry is locked while its table is built, so that others wait for it.
-type tableEntry struct {
-	mu    sync.Mutex
-	table weak.Pointer[table]
-}
-
-var tablesInUse sharedTables
+var tablesInUse = sharedTables{entries: make(map[tableKey]weak.Pointer[table])}
 
 // get returns the table of a key, and builds it if no sampler holds it.
 func (s *sharedTables) get(k tableKey, build func() *table) *table {
 	s.mu.Lock()
-	e := s.entries[k]
-	if e == nil {
-		if e = new(tableEntry); s.entries == nil {
-			s.entries = make(map[tableKey]*tableEntry)
-		}
-		s.entries[k] = e
-	}
-	s.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if t := e.table.Value(); t != nil {
+	defer s.mu.Unlock()
+	if t := s.entries[k].Value(); t != nil {
 		return t
 	}
 	t := build()
-	e.table = weak.Make(t)
-	runtime.AddCleanup(t, func(k tableKey) { s.drop(k, e) }, k)
+	s.entries[k] = weak.Make(t)
+	runtime.AddCleanup(t, s.drop, k)
 	return t
 }
 
-// drop forgets an entry whose table is gone.
-func (s *sharedTables) drop(k tableKey, e *tableEntry) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.table.Value() != nil {
-		return // it was built again
-	}
+// drop forgets a table that is gone, unless it was built again.
+func (s *sharedTables) drop(k tableKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.entries[k] == e {
+	if s.entries[k].Value() == nil {
 		delete(s.entries, k)
 	}
 }

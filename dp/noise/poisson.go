@@ -91,7 +91,7 @@ func poissonTable(mean float64) *table {
 		func(k uint64, w uint256) uint256 { return w.mul(m).shr(s).div(k + 1) },
 		// Below the mode the mean is at least 1, so s <= 52 and nothing
 		// overflows: 171 bits of w, 31 of k, 52 of s.
-		func(k uint64, w uint256) uint256 { return w.mul(k).shl(s).div(m) })
+		func(k uint64, w uint256) uint256 { return w.mul(k).mul(1 << s).div(m) })
 }
 
 // checkMean returns an error unless 0 < v <= limit; what names v.

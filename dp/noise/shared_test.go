@@ -3,6 +3,7 @@ package noise
 import (
 	"runtime"
 	"testing"
+	"weak"
 )
 
 // forget has the next sampler build its tables, as in a benchmark.
@@ -15,7 +16,7 @@ func (s *sharedTables) forget() {
 // Samplers of one process share tables as long as one of them is there; then nothing is kept.
 func TestSharedTables(t *testing.T) {
 	t.Parallel()
-	var s sharedTables
+	s := sharedTables{entries: make(map[tableKey]weak.Pointer[table])}
 	built := 0
 	build := func() *table { built++; return poissonTable(3) }
 	k := tableKey{mean: 3}
@@ -32,9 +33,9 @@ func TestSharedTables(t *testing.T) {
 		runtime.GC()
 		runtime.Gosched() // cleanups run in a goroutine of their own
 		s.mu.Lock()
-		left := s.entries[k]
+		_, left := s.entries[k]
 		s.mu.Unlock()
-		if left == nil {
+		if !left {
 			runtime.KeepAlive(other)
 			return
 		}

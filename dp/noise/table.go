@@ -61,22 +61,22 @@ type table struct {
 //
 // Together less than 2^-107.
 func newTable(mode uint64, variance float64, up, down func(k uint64, w uint256) uint256) *table {
-	peak := uint256{1}.shl(weightBits)
+	peak := uint256{weightBits / 64: 1 << (weightBits % 64)}
 	weights := make([]uint256, 0, int(28*math.Sqrt(variance))+200)
-	first := mode
-	for w := down(mode, peak); w.bitLen() >= stopBits; w = down(first, w) {
+	first, zero := mode, uint256{}
+	for w := down(mode, peak); w.shr(stopBits-1) != zero; w = down(first, w) {
 		weights = append(weights, w)
 		first--
 	}
 	slices.Reverse(weights)
 	weights = append(weights, peak)
 	k := mode
-	for w := up(mode, peak); w.bitLen() >= stopBits; w = up(k, w) {
+	for w := up(mode, peak); w.shr(stopBits-1) != zero; w = up(k, w) {
 		weights = append(weights, w)
 		k++
 	}
 
-	var sum uint256
+	sum := zero
 	for i, w := range weights {
 		sum = sum.add(w)
 		weights[i] = sum
