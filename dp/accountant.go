@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -79,7 +80,7 @@ type Problem struct {
 
 // Validate reports every fault of the problem.
 func (p Problem) Validate() error {
-	errs := problems.List{checkSettings(p.Accountant, p.Delta, p.SamplerError)}
+	errs := problems.List{p.budget().check(true, "")}
 	for i, e := range p.Events {
 		if err := e.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("event %d: %w", i, err))
@@ -93,12 +94,9 @@ func (p Problem) Validate() error {
 	return errors.Join(errs...)
 }
 
-func checkSettings(a Accountant, delta, samplerError float64) error {
-	_, err := ParseAccountant(string(a))
-	errs := problems.List{err}
-	errs.If(!(delta > 0 && delta < 1), "dp: delta is %v; it must be above 0 and below 1", delta)
-	errs.If(!(samplerError >= 0 && samplerError < 1), "dp: sampler error is %v; it must be at least 0 and below 1", samplerError)
-	return errors.Join(errs...)
+// budget returns the way to measure the problem, without a limit.
+func (p Problem) budget() Budget {
+	return Budget{Delta: p.Delta, Accountant: p.Accountant, SamplerError: p.SamplerError}
 }
 
 // Epsilon solves the problem. It returns ErrNoAccountant if the accountant does not cover the
@@ -114,14 +112,7 @@ func (p Problem) Epsilon() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return settings{p.Accountant, p.Delta, p.SamplerError}.epsilon(c)
-}
-
-// settings says how to measure compositions. It is comparable, and a key of Cache.
-type settings struct {
-	accountant   Accountant
-	delta        float64
-	samplerError float64
+	return p.budget().cost(c)
 }
 
 // privacyBound returns, for a δ, the smallest ε that an accountant shows for a composition. It is
@@ -130,22 +121,23 @@ type privacyBound interface {
 	epsilon(delta float64) float64
 }
 
-func (s settings) epsilon(c composition) (Result, error) {
+// cost returns the ε of a composition.
+func (b Budget) cost(c composition) (Result, error) {
 	if len(c) == 0 {
-		return Result{Epsilon: 0, Accountant: s.accountant}, nil
+		return Result{Epsilon: 0, Accountant: b.Accountant}, nil
 	}
-	if s.accountant == Best {
-		return s.best(c)
+	if b.Accountant == Best {
+		return b.best(c)
 	}
-	b, used, err := s.accountant.bound(c)
+	bound, used, err := b.Accountant.bound(c)
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Epsilon: s.solve(b), Accountant: used}, nil
+	return Result{Epsilon: b.solve(bound), Accountant: used}, nil
 }
 
 // best tries the accountants, the tightest first.
-func (s settings) best(c composition) (Result, error) {
+func (b Budget) best(c composition) (Result, error) {
 	found := Result{Epsilon: math.NaN()}
 	var errs []error
 	tried := []Accountant{Exact, PLD, RDP}
@@ -153,7 +145,8 @@ func (s settings) best(c composition) (Result, error) {
 		tried = []Accountant{GDPSkellam, RDP}
 	}
 	for _, a := range tried {
-		r, err := settings{a, s.delta, s.samplerError}.epsilon(c)
+		b.Accountant = a
+		r, err := b.cost(c)
 		switch {
 		case errors.Is(err, ErrNoAccountant):
 			errs = append(errs, err)
@@ -189,14 +182,14 @@ func (a Accountant) bound(c composition) (b privacyBound, used Accountant, err e
 // exceeds that ε by at most slack·(1 + ε). Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs
 // to the smallest fixed point, since the right side rises with ε. If E leaves nothing of δ, there
 // is no such ε. If the two sides nearly touch, the plain climb takes thousands of steps: see leap.
-func (s settings) solve(b privacyBound) float64 {
-	eps := b.epsilon(s.delta - 2*s.samplerError)
-	if s.samplerError == 0 || math.IsInf(eps, 1) {
+func (b Budget) solve(bound privacyBound) float64 {
+	eps := bound.epsilon(b.Delta - 2*b.SamplerError)
+	if b.SamplerError == 0 || math.IsInf(eps, 1) {
 		return eps
 	}
 	for step := math.Inf(1); ; {
 		raised := raise(eps)
-		next := s.rest(b, raised)
+		next := b.rest(bound, raised)
 		if next <= raised {
 			return raised
 		}
@@ -208,13 +201,15 @@ func (s settings) solve(b privacyBound) float64 {
 			break
 		}
 	}
-	curve, ok := b.(renyiCurve)
+	curve, ok := bound.(renyiCurve)
 	if !ok {
-		return s.leap(b, eps)
+		return b.leap(bound, eps)
 	}
 	least := math.Inf(1)
 	for i := range curve { // a single order is convex, the best of all orders is not
-		least = min(least, s.leap(renyiOrder{curve[i], i}, eps))
+		alone := slices.Repeat(renyiCurve{math.Inf(1)}, len(curve))
+		alone[i] = curve[i]
+		least = min(least, b.leap(alone, eps))
 	}
 	return least
 }
@@ -228,8 +223,8 @@ func raise(epsilon float64) float64 { return epsilon + slack*(1+epsilon) }
 const slowly = 0.25
 
 // rest returns the ε that a bound gives for the δ that the samplers' error leaves at epsilon.
-func (s settings) rest(b privacyBound, epsilon float64) float64 {
-	return b.epsilon(s.delta - s.samplerError*(1+math.Exp(epsilon)))
+func (b Budget) rest(bound privacyBound, epsilon float64) float64 {
+	return bound.epsilon(b.Delta - b.SamplerError*(1+math.Exp(epsilon)))
 }
 
 // leap climbs further from eps by secants. Let γ = e^ε. δ is convex in γ, as the supremum of P(S) -
@@ -238,12 +233,12 @@ func (s settings) rest(b privacyBound, epsilon float64) float64 {
 // secant's zero is not beyond the smallest zero of G. If the secant does not fall, then G, positive
 // in both points, has no zero to the right. Rounding may exceed the smallest zero, or miss a zero
 // that only just exists; both err towards more ε.
-func (s settings) leap(b privacyBound, eps float64) float64 {
+func (b Budget) leap(bound privacyBound, eps float64) float64 {
 	x0 := raise(eps)
-	y0 := s.rest(b, x0)
+	y0 := b.rest(bound, x0)
 	x1 := raise(y0)
 	for y0 > x0 {
-		y1 := s.rest(b, x1)
+		y1 := b.rest(bound, x1)
 		if y1 <= x1 || math.IsInf(y1, 1) {
 			return max(x1, y1)
 		}
@@ -255,17 +250,4 @@ func (s settings) leap(b privacyBound, eps float64) float64 {
 		x0, y0, x1 = x1, y1, raise(max(y1, x1+math.Log1p(g1*step/(g0-g1))))
 	}
 	return x0
-}
-
-// renyiOrder is the privacyBound of one entry of renyiOrders.
-type renyiOrder struct {
-	divergence float64
-	order      int
-}
-
-func (o renyiOrder) epsilon(delta float64) float64 {
-	if !(delta > 0) {
-		return math.Inf(1)
-	}
-	return max(0, o.divergence+renyiLogs[o.order][0]-(math.Log(delta)+renyiLogs[o.order][1])/(renyiOrders[o.order]-1))
 }

@@ -311,9 +311,8 @@ func exactComposition(c composition) (privacyBound, error) {
 			ErrNoAccountant, Exact, GaussianMechanism, m)
 	}
 	var square float64
-	for _, t := range c {
-		z := t.loss.event.NoiseMultiplier
-		square += float64(t.count) / (z * z)
+	for _, e := range c {
+		square += float64(e.Count) / (e.NoiseMultiplier * e.NoiseMultiplier)
 	}
 	return gaussianMu(math.Sqrt(square)), nil
 }

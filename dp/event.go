@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -144,71 +143,37 @@ func (e Event) compare(o Event) int {
 	)
 }
 
-// loss holds the costs of one release of an event. Each is computed when first asked for and kept.
-// Safe for concurrent use.
-type loss struct {
-	event Event  // with Count 1
-	id    uint32 // unique within one meter; 0 outside
-
-	curve   func() (renyiCurve, error) // Rényi divergences, see rdp.go
-	standIn func() *loss               // the Gaussian that dominates the event, see rdp.go
-	pld     func() *gaussianLoss       // the distribution of the privacy loss, see pld.go; nil: none
-}
-
-func newLoss(e Event, id uint32) *loss {
-	e.Count = 1
-	return &loss{
-		event:   e,
-		id:      id,
-		curve:   sync.OnceValues(func() (renyiCurve, error) { return eventCurve(e) }),
-		standIn: sync.OnceValue(func() *loss { return newLoss(gaussianStandIn(e), 0) }),
-		pld:     sync.OnceValue(func() *gaussianLoss { return eventLoss(e) }),
-	}
-}
-
-// term is count releases of the same event.
-type term struct {
-	loss  *loss
-	count int
-}
-
 // composition is a list of distinct events in the order of Event.compare.
 // The order makes every sum over it independent of the order of charging.
-type composition []term
-
-// add returns the composition with e added in place. It calls intern for the loss of an event that
-// the composition does not hold yet.
-func (c composition) add(e Event, intern func(Event) *loss) (composition, error) {
-	i, found := slices.BinarySearchFunc(c, e, func(t term, e Event) int { return t.loss.event.compare(e) })
-	if !found {
-		return slices.Insert(c, i, term{intern(e), e.Count}), nil
-	}
-	if c[i].count > math.MaxInt-e.Count {
-		return nil, fmt.Errorf("dp: %d and %d more releases of one %s event are too many to count", c[i].count, e.Count, e.Mechanism)
-	}
-	c[i].count += e.Count
-	return c, nil
-}
+type composition []Event
 
 // compose validates events and puts them in canonical form.
-func compose(events []Event) (composition, error) {
-	c := make(composition, 0, len(events))
+func compose(events []Event) (composition, error) { return make(composition, 0, len(events)).with(events) }
+
+// with returns the composition with more events. It leaves c unchanged.
+func (c composition) with(events []Event) (composition, error) {
+	c = slices.Clone(c)
 	for i, e := range events {
 		if err := e.Validate(); err != nil {
 			return nil, fmt.Errorf("event %d: %w", i, err)
 		}
-		var err error
-		if c, err = c.add(e, func(e Event) *loss { return newLoss(e, 0) }); err != nil {
-			return nil, err
+		at, found := slices.BinarySearchFunc(c, e, Event.compare)
+		switch {
+		case !found:
+			c = slices.Insert(c, at, e)
+		case c[at].Count > math.MaxInt-e.Count:
+			return nil, fmt.Errorf("dp: %d and %d more releases of one %s event are too many to count", c[at].Count, e.Count, e.Mechanism)
+		default:
+			c[at].Count += e.Count
 		}
 	}
 	return c, nil
 }
 
 func (c composition) first(f func(Mechanism) bool) (Mechanism, bool) {
-	for _, t := range c {
-		if f(t.loss.event.Mechanism) {
-			return t.loss.event.Mechanism, true
+	for _, e := range c {
+		if f(e.Mechanism) {
+			return e.Mechanism, true
 		}
 	}
 	return "", false
@@ -224,16 +189,20 @@ type Budget struct {
 }
 
 // Validate reports every fault of the budget.
-func (b Budget) Validate() error {
-	errs := problems.List{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
-	errs.If(!(b.Epsilon > 0), "dp: budget epsilon is %v; it must be positive", b.Epsilon)
-	return errors.Join(errs...)
-}
+func (b Budget) Validate() error { return b.check(b.Epsilon > 0, "positive") }
 
 // ValidateFinite is Validate for calibrations: it also refuses a budget without a limit.
 func (b Budget) ValidateFinite() error {
-	errs := problems.List{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
-	errs.If(!(b.Epsilon > 0) || math.IsInf(b.Epsilon, 1), "dp: budget epsilon is %v; it must be positive and finite", b.Epsilon)
+	return b.check(b.Epsilon > 0 && !math.IsInf(b.Epsilon, 1), "positive and finite")
+}
+
+// check reports every fault, among them an ε that is not what it must be.
+func (b Budget) check(is bool, must string) error {
+	_, err := ParseAccountant(string(b.Accountant))
+	errs := problems.List{err}
+	errs.If(!(b.Delta > 0 && b.Delta < 1), "dp: delta is %v; it must be above 0 and below 1", b.Delta)
+	errs.If(!(b.SamplerError >= 0 && b.SamplerError < 1), "dp: sampler error is %v; it must be at least 0 and below 1", b.SamplerError)
+	errs.If(!is, "dp: budget epsilon is %v; it must be %s", b.Epsilon, must)
 	return errors.Join(errs...)
 }
 
@@ -335,7 +304,7 @@ func (p Problem) Replaced() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r.Epsilon = min(settings{p.Accountant, p.Delta, p.SamplerError}.solve(twoSteps{b}), limit.Epsilon)
+	r.Epsilon = min(p.budget().solve(twoSteps{b}), limit.Epsilon)
 	return r, nil
 }
 

@@ -2,6 +2,7 @@ package dp
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,8 +56,8 @@ var ErrMixed = errors.New("dp: charges that protect different units do not add u
 // one Cache share their memory as long as they have the same charges: a client of a simulation with
 // a million clients takes some ten bytes.
 type Ledger struct {
-	meter  *meter
-	budget float64
+	cache  *Cache
+	budget *Budget // of all ledgers that were made together
 	*account
 }
 
@@ -103,6 +104,32 @@ func (e *OverspendError) Error() string {
 		roundUp(e.Spent), roundUp(e.Asked), e.Budget.Epsilon, e.Budget.Delta, e.Budget.Accountant)
 }
 
+// Cache stores the accounts of all ledgers that share it. Most clients of a simulation have the same
+// compositions. The zero Cache is ready for use, and safe for concurrent use. It does not change a
+// ledger's results.
+type Cache struct{ accounts memory[*account] }
+
+// maxAccounts bounds the memory of a cache whose ledgers diverge. At the bound the cache forgets
+// everything, which costs one recomputation of each live account.
+const maxAccounts = 1 << 16
+
+// account returns the account of some charges, the same for all ledgers. It measures what no ledger had before.
+func (c *Cache) account(b *Budget, charged composition, sessions []lastCharge, protects Protection) (*account, error) {
+	key := fmt.Appendf(nil, "%q %q %q %d ", b.Accountant, protects.Unit, protects.Relation, len(charged))
+	key = appendReals(key, b.Delta, b.SamplerError)
+	for _, e := range charged {
+		key = appendReals(append(key, e.Mechanism...), e.NoiseMultiplier, e.SamplingRate, e.Variance, e.L2, e.L1)
+		key = binary.BigEndian.AppendUint64(key, uint64(e.Count))
+	}
+	for _, s := range sessions {
+		key = binary.BigEndian.AppendUint64(append(key, s.session[:]...), s.round)
+	}
+	return c.accounts.recall(key, func() (*account, error) {
+		spent, err := b.cost(charged)
+		return &account{spent: spent, charged: charged, sessions: sessions, protects: protects}, err
+	})
+}
+
 // NewLedger opens an empty ledger. Ledgers can share a cache to save work; nil gives the
 // ledger its own.
 func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
@@ -110,26 +137,22 @@ func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
 		return nil, err
 	}
 	cache = cmp.Or(cache, new(Cache))
-	l := newLedger(b, cache)
-	return &l, nil
+	empty, err := cache.account(&b, nil, nil, Protection{})
+	return &Ledger{cache, &b, empty}, err
 }
 
 // NewLedgers opens n empty ledgers for the clients of one process.
 func NewLedgers(b Budget, n int) ([]*Ledger, error) {
-	if err := b.Validate(); err != nil {
+	first, err := NewLedger(b, nil)
+	if err != nil {
 		return nil, err
 	}
-	ledgers, list, cache := make([]Ledger, n), make([]*Ledger, n), new(Cache)
+	ledgers, list := make([]Ledger, n), make([]*Ledger, n)
 	for i := range list {
-		ledgers[i] = newLedger(b, cache)
+		ledgers[i] = *first
 		list[i] = &ledgers[i]
 	}
 	return list, nil
-}
-
-func newLedger(b Budget, cache *Cache) Ledger {
-	m := cache.meter(settings{b.Accountant, b.Delta, b.SamplerError})
-	return Ledger{meter: m, budget: b.Epsilon, account: m.empty}
 }
 
 // RestoreLedger rebuilds a ledger from its durable records, in the order in which they were
@@ -151,7 +174,7 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		}
 		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Round), protects: l.protects}
 	}
-	if l.account, err = l.meter.account(l.charged, l.sessions, l.protects); err != nil {
+	if l.account, err = l.cache.account(l.budget, l.charged, l.sessions, l.protects); err != nil {
 		return nil, fmt.Errorf("dp: ledger of %d records: %w", len(records), err)
 	}
 	return l, nil
@@ -169,7 +192,7 @@ func (l *Ledger) Protect(p Protection) error {
 	case len(l.charged) > 0:
 		return fmt.Errorf("%w: earlier charges have %s, this charge has %s", ErrMixed, l.protects, p)
 	}
-	becomes, err := l.meter.account(nil, l.sessions, p)
+	becomes, err := l.cache.account(l.budget, nil, l.sessions, p)
 	if err == nil {
 		l.account = becomes
 	}
@@ -190,14 +213,14 @@ func (l *Ledger) Charge(session [16]byte, round uint64, events []Event) error {
 		if err != nil {
 			return err
 		}
-		becomes, err := l.meter.account(next, l.advanced(session, round), l.protects)
+		becomes, err := l.cache.account(l.budget, next, l.advanced(session, round), l.protects)
 		if err != nil {
 			return err
 		}
 		c = &charge{session, round, slices.Clone(events), becomes}
 		l.latest.Store(c)
 	}
-	if asked := c.becomes.spent.Epsilon; !(asked <= l.budget) {
+	if asked := c.becomes.spent.Epsilon; !(asked <= l.budget.Epsilon) {
 		return &OverspendError{Spent: l.spent.Epsilon, Asked: asked, Budget: l.Budget()}
 	}
 	l.account = c.becomes
@@ -212,17 +235,7 @@ func (l *Ledger) prepare(session [16]byte, round uint64, events []Event) (compos
 	if len(events) == 0 {
 		return nil, fmt.Errorf("dp: round %d charges no event; a round that releases nothing private needs no charge", round)
 	}
-	next := slices.Clone(l.charged)
-	for i, e := range events {
-		if err := e.Validate(); err != nil {
-			return nil, fmt.Errorf("event %d: %w", i, err)
-		}
-		var err error
-		if next, err = next.add(e, l.meter.intern); err != nil {
-			return nil, err
-		}
-	}
-	return next, nil
+	return l.charged.with(events)
 }
 
 func (l *Ledger) find(session [16]byte) int {
@@ -246,16 +259,8 @@ func (l *Ledger) Spent() Result { return l.spent }
 // data is spread over several clients, the unit's cost is the composition of the charges of all of
 // them.
 func (l *Ledger) Charged() []Event {
-	events := make([]Event, len(l.charged))
-	for i, t := range l.charged {
-		events[i] = t.loss.event
-		events[i].Count = t.count
-	}
-	return events
+	return append([]Event{}, l.charged...)
 }
 
 // Budget returns the budget that the ledger was opened with.
-func (l *Ledger) Budget() Budget {
-	s := l.meter.settings
-	return Budget{Epsilon: l.budget, Delta: s.delta, Accountant: s.accountant, SamplerError: s.samplerError}
-}
+func (l *Ledger) Budget() Budget { return *l.budget }

@@ -235,9 +235,8 @@ func TestLedgersShareACache(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	m := cache.meter(settings{RDP, 1e-5, 0})
 	for i := range maxAccounts {
-		m.accounts[fmt.Sprint(i)] = m.empty
+		cache.accounts.values[fmt.Sprint(i)] = new(account)
 	}
 	l := open(t, Budget{Epsilon: 50, Delta: 1e-5, Accountant: RDP}, cache)
 	if err := l.Charge(sessionA, 1, []Event{Gaussian(7)}); err != nil {
@@ -246,14 +245,15 @@ func TestLedgersShareACache(t *testing.T) {
 	if want := epsilon(t, RDP, 1e-5, Gaussian(7)); l.Spent() != want {
 		t.Errorf("with a full cache: %+v, want %+v", l.Spent(), want)
 	}
-	if len(m.accounts) > maxAccounts {
-		t.Errorf("the cache holds %d accounts, more than %d", len(m.accounts), maxAccounts)
+	if len(cache.accounts.values) > maxAccounts {
+		t.Errorf("the cache holds %d accounts, more than %d", len(cache.accounts.values), maxAccounts)
 	}
 }
 
 // A run of sampled steps, by loss distributions. Every charge is answered as the Problem of all of
 // them, also while other ledgers charge. The account never falls, and its memory does not grow.
 func TestLedgerBySampledSteps(t *testing.T) {
+	forget() // other losses
 	cache := new(Cache)
 	const rounds, steps = 120, 7
 	var wg sync.WaitGroup
@@ -288,9 +288,9 @@ func TestLedgerBySampledSteps(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for e, l := range cache.meter(settings{Best, 1e-6, 0}).losses {
-		if n := len(l.pld().cache.spectra); n < 1 || n > maxSpectra {
-			t.Errorf("%d spectra are kept of %+v, want 1 to %d", n, e, maxSpectra)
+	for _, z := range []float64{1.5, 2} {
+		if n := len(lossOf(SubsampledGaussian(z, 0.02)).cache.spectra); n < 1 || n > maxSpectra {
+			t.Errorf("%d spectra are kept of z = %v, want 1 to %d", n, z, maxSpectra)
 		}
 	}
 }

@@ -68,30 +68,31 @@ type lossPart struct {
 func pldBound(c composition) (privacyBound, error) {
 	var p pldComposition
 	var square, plainSquare float64
-	var plain []lossPart
-	for _, t := range c {
-		g := t.loss.pld()
-		if g == nil {
+	var plain []Event
+	for _, e := range c {
+		if e.Mechanism.Integer() {
 			return nil, fmt.Errorf("%w: accountant %s is for %s and %s events only; found a %s event",
-				ErrNoAccountant, PLD, GaussianMechanism, SubsampledGaussianMechanism, t.loss.event.Mechanism)
+				ErrNoAccountant, PLD, GaussianMechanism, SubsampledGaussianMechanism, e.Mechanism)
 		}
-		n := float64(t.count)
+		n, z, q := float64(e.Count), e.NoiseMultiplier, e.rate()
 		p.releases += n
-		square += n / (g.z * g.z)
-		p.distance += n * g.q * math.Erf(1/(g.z*math.Sqrt(8)))
-		if g.q < 1 {
-			p.parts = append(p.parts, lossPart{g, t.count})
+		square += n / (z * z)
+		p.distance += n * q * math.Erf(1/(z*math.Sqrt(8)))
+		if q < 1 {
+			p.parts = append(p.parts, lossPart{lossOf(e), e.Count})
 			continue
 		}
-		plainSquare += n / (g.z * g.z)
-		plain = append(plain, lossPart{g, t.count})
+		plainSquare += n / (z * z)
+		plain = append(plain, e)
 	}
 	p.mu = math.Sqrt(square)
-	p.sampled = len(p.parts) > 0
-	if len(plain) > 1 { // plain Gaussians compose to one: no grid for each
-		plain = []lossPart{{newGaussianLoss(1/math.Sqrt(plainSquare), 1), 1}}
+	if p.sampled = len(p.parts) > 0; p.sampled && len(plain) > 0 {
+		one := plain[0]
+		if len(plain) > 1 { // plain Gaussians compose to one: no grid for each
+			one = Gaussian(1 / math.Sqrt(plainSquare))
+		}
+		p.parts = append(p.parts, lossPart{lossOf(one), one.Count})
 	}
-	p.parts = append(p.parts, plain...)
 	return p, nil
 }
 
@@ -117,7 +118,8 @@ func (p pldComposition) along(delta float64, ways ...direction) float64 {
 	if limit == 0 || !p.sampled || p.mu > maxPLDMu || delta < minPLDDelta || p.releases > maxPLDReleases {
 		return limit
 	}
-	return solvedPLD.recall(p.key(delta, ways), func() float64 { return p.onGrids(delta, limit, ways) })
+	eps, _ := solvedPLD.recall(p.key(delta, ways), func() (float64, error) { return p.onGrids(delta, limit, ways), nil })
+	return eps
 }
 
 // onGrids returns ε on the finest grid that changes it, at most limit.

@@ -1,8 +1,8 @@
 package dp
 
 import (
+	"cmp"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"sync"
 )
@@ -21,16 +21,19 @@ type gaussianLoss struct {
 
 func newGaussianLoss(z, q float64) *gaussianLoss { return &gaussianLoss{z: z, q: q} }
 
-// eventLoss returns the loss of one release of a Gaussian event, nil for another event.
-func eventLoss(e Event) *gaussianLoss {
-	switch e.Mechanism {
-	case GaussianMechanism:
-		return newGaussianLoss(e.NoiseMultiplier, 1)
-	case SubsampledGaussianMechanism:
-		return newGaussianLoss(e.NoiseMultiplier, e.SamplingRate)
-	default:
-		return nil
+// rate returns q; 1 for a mechanism without samples.
+func (e Event) rate() float64 {
+	if e.Mechanism.Sampled() {
+		return e.SamplingRate
 	}
+	return 1
+}
+
+// lossOf returns the loss of one release of a Gaussian event, with the spectra that earlier compositions needed.
+func lossOf(e Event) *gaussianLoss {
+	z, q := e.NoiseMultiplier, e.rate()
+	g, _ := latestLosses.recall(appendReals(nil, z, q), func() (*gaussianLoss, error) { return newGaussianLoss(z, q), nil })
+	return g
 }
 
 // at returns L(x) and the logarithm of the mixture's density at x, without the
@@ -177,130 +180,43 @@ func (g *gaussianLoss) share(x, end, l, step, cut float64) (lower, upper float64
 	return lower, upper
 }
 
-// Cache stores the costs of events and compositions for all ledgers that share it. Most clients of
-// a simulation have the same compositions. The zero Cache is ready for use, and safe for concurrent
-// use. It does not change a ledger's results.
-type Cache struct {
-	mu     sync.Mutex
-	meters map[settings]*meter
-}
-
-func (c *Cache) meter(s settings) *meter {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m, ok := c.meters[s]
-	if !ok {
-		m = &meter{
-			settings: s, losses: map[Event]*loss{}, accounts: map[string]*account{},
-			empty: &account{spent: Result{Epsilon: 0, Accountant: s.accountant}},
-		}
-		if c.meters == nil {
-			c.meters = map[settings]*meter{}
-		}
-		c.meters[s] = m
-	}
-	return m
-}
-
-// meter measures compositions under one setting.
-type meter struct {
-	settings settings
-	empty    *account // the account with no charge
-
-	mu       sync.RWMutex
-	losses   map[Event]*loss     // by the event with count 1
-	accounts map[string]*account // by key, sessions and protection
-}
-
-// maxAccounts bounds the memory of a meter whose ledgers diverge. At the bound the meter forgets
-// everything, which costs one recomputation of each live account.
-const maxAccounts = 1 << 16
-
-// intern returns this meter's loss of an event, the same pointer every time.
-func (m *meter) intern(e Event) *loss {
-	e.Count = 1
-	m.mu.RLock()
-	l, ok := m.losses[e]
-	m.mu.RUnlock()
-	if ok {
-		return l
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l, ok = m.losses[e]; !ok {
-		l = newLoss(e, uint32(len(m.losses)))
-		m.losses[e] = l
-	}
-	return l
-}
-
-// account returns the account of some charges of this meter's losses, the same for all ledgers. It
-// measures what no ledger had before, and does not keep errors.
-func (m *meter) account(charged composition, sessions []lastCharge, protects Protection) (*account, error) {
-	var buf [256]byte // enough for ten distinct events without allocating
-	key := binary.BigEndian.AppendUint32(buf[:0], uint32(len(charged)))
-	for _, t := range charged {
-		key = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(key, t.loss.id), uint64(t.count))
-	}
-	for _, s := range sessions {
-		key = binary.BigEndian.AppendUint64(append(key, s.session[:]...), s.round)
-	}
-	key = fmt.Appendf(key, "%q %q", protects.Unit, protects.Relation)
-	m.mu.RLock()
-	a, ok := m.accounts[string(key)]
-	m.mu.RUnlock()
-	if ok {
-		return a, nil
-	}
-	spent, err := m.settings.epsilon(charged)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a, ok = m.accounts[string(key)]; ok {
-		return a, nil
-	}
-	if len(m.accounts) >= maxAccounts {
-		clear(m.accounts)
-	}
-	a = &account{spent: spent, charged: charged, sessions: sessions, protects: protects}
-	m.accounts[string(key)] = a
-	return a, nil
-}
-
 // memory holds what this process has computed. The plan of a run, the run, its parties and its baselines calibrate the
 // same noise, and a calibration takes seconds. A value is a function of its key alone, so no result depends on the
-// memory.
+// memory. Safe for concurrent use.
 type memory[V any] struct {
+	limit  int // most values, maxAccounts if it is 0; at the limit the memory forgets everything
 	mu     sync.Mutex
 	values map[string]V
 }
 
-// maxRemembered bounds a memory. At the bound it forgets everything.
-const maxRemembered = 1 << 12
-
 var (
-	solvedPLD     memory[float64]    // by pldComposition.key
-	sampledCurves memory[renyiCurve] // of subsampled Gaussians, by z and q
+	solvedPLD     = memory[float64]{limit: 1 << 12}    // by pldComposition.key
+	sampledCurves = memory[renyiCurve]{limit: 1 << 12} // of subsampled Gaussians, by z and q
+	latestLosses  = memory[*gaussianLoss]{limit: 16}   // by z and q; each has up to maxSpectra spectra
 )
 
-// recall returns the value of a key, and computes it if the memory has none.
-func (m *memory[V]) recall(key []byte, compute func() V) V {
+// recall returns the value of a key, the same one every time, and computes it if the memory has none. It does not keep errors.
+func (m *memory[V]) recall(key []byte, compute func() (V, error)) (V, error) {
 	m.mu.Lock()
 	v, ok := m.values[string(key)]
 	m.mu.Unlock()
 	if ok {
-		return v
+		return v, nil
 	}
-	v = compute()
+	v, err := compute()
+	if err != nil {
+		return v, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.values == nil || len(m.values) >= maxRemembered {
+	if first, ok := m.values[string(key)]; ok {
+		return first, nil
+	}
+	if m.values == nil || len(m.values) >= cmp.Or(m.limit, maxAccounts) {
 		m.values = make(map[string]V)
 	}
 	m.values[string(key)] = v
-	return v
+	return v, nil
 }
 
 func appendReals(key []byte, list ...float64) []byte {

@@ -274,8 +274,8 @@ func TestMemory(t *testing.T) {
 	var m memory[float64]
 	computed := 0
 	for _, key := range []string{"a", "b", "a", "b"} {
-		got := m.recall([]byte(key), func() float64 { computed++; return float64(key[0]) })
-		if got != float64(key[0]) {
+		got, err := m.recall([]byte(key), func() (float64, error) { computed++; return float64(key[0]), nil })
+		if got != float64(key[0]) || err != nil {
 			t.Errorf("%s costs %v", key, got)
 		}
 	}
@@ -299,12 +299,15 @@ func TestMemory(t *testing.T) {
 
 // forget empties the memories, so that a benchmark computes.
 func forget() {
-	solvedPLD.mu.Lock()
-	defer solvedPLD.mu.Unlock()
-	clear(solvedPLD.values)
-	sampledCurves.mu.Lock()
-	defer sampledCurves.mu.Unlock()
-	clear(sampledCurves.values)
+	solvedPLD.forget()
+	sampledCurves.forget()
+	latestLosses.forget()
+}
+
+func (m *memory[V]) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.values)
 }
 
 func BenchmarkPLD(b *testing.B) {

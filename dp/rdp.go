@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -51,17 +55,11 @@ func eventCurve(e Event) (renyiCurve, error) {
 		return nil, fmt.Errorf("%w: accountant %s does not cover %s events; %s does, from a variance of %g",
 			ErrNoAccountant, RDP, e.Mechanism, GDPSkellam, MinGaussianVariance)
 	}
-	compute := func() renyiCurve {
-		curve := make(renyiCurve, len(renyiOrders))
-		for i, alpha := range renyiOrders {
-			curve[i] = at(alpha)
-		}
-		return curve
-	}
+	compute := func() (renyiCurve, error) { return lists.Map(renyiOrders, at), nil }
 	if e.Mechanism == SubsampledGaussianMechanism {
-		return sampledCurves.recall(appendReals(nil, e.NoiseMultiplier, e.SamplingRate), compute), nil
+		return sampledCurves.recall(appendReals(nil, e.NoiseMultiplier, e.SamplingRate), compute)
 	}
-	return compute(), nil
+	return compute()
 }
 
 // gaussianRenyi returns α/(2z²) (Mironov 2017, corollary 3).
@@ -69,16 +67,14 @@ func gaussianRenyi(z, alpha float64) float64 { return alpha / (2 * z * z) }
 
 // renyiSum adds up the curves of a composition (Mironov 2017, proposition 1). An order at which a
 // part has no bound stays +Inf and drops out.
-func renyiSum(c composition) (privacyBound, error) {
+func renyiSum(c composition) (renyiCurve, error) {
 	sum := make(renyiCurve, len(renyiOrders))
-	for _, t := range c {
-		curve, err := t.loss.curve()
+	for _, e := range c {
+		curve, err := eventCurve(e)
 		if err != nil {
 			return nil, err
 		}
-		for i, d := range curve {
-			sum[i] += float64(t.count) * d
-		}
+		floats.AddScaled(sum, float64(e.Count), curve)
 	}
 	return sum, nil
 }
@@ -252,9 +248,9 @@ func gaussianStandIn(e Event) Event {
 	z := math.Sqrt(e.Variance) / e.L2 / (1 + skellamExcess/e.Variance)
 	switch e.Mechanism {
 	case SkellamMechanism:
-		return Gaussian(z)
+		return Gaussian(z).Times(e.Count)
 	case SubsampledSkellamMechanism:
-		return SubsampledGaussian(z, e.SamplingRate)
+		return SubsampledGaussian(z, e.SamplingRate).Times(e.Count)
 	default:
 		return e
 	}
@@ -264,17 +260,15 @@ func gaussianStandIn(e Event) Event {
 // the result: exact, or PLD if a release is subsampled. One event with too little noise for the
 // theorem sends the whole composition to Rényi. used names the accountant of the answer.
 func gdpSkellamBound(c composition) (b privacyBound, used Accountant, err error) {
-	stood := make(composition, 0, len(c))
-	for _, t := range c {
-		if !t.loss.event.Dominated() {
+	stood := slices.Clone(c)
+	for i, e := range stood {
+		if !e.Dominated() {
 			b, err = renyiSum(c)
 			return b, RDP, err
 		}
-		if t.loss.event.Mechanism.Integer() {
-			used = GDPSkellam
-			t.loss = t.loss.standIn()
+		if e.Mechanism.Integer() {
+			used, stood[i] = GDPSkellam, gaussianStandIn(e)
 		}
-		stood = append(stood, t)
 	}
 	underlying := Exact
 	if _, sampled := stood.first(Mechanism.Sampled); sampled {

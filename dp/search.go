@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -136,11 +138,9 @@ func (p Problem) searched(neighbours func(renyiCurve) renyiCurve) (Result, error
 		if err != nil {
 			return Result{}, err
 		}
-		for i, d := range curve {
-			all[i] += d
-		}
+		floats.Add(all, curve)
 	}
-	return Result{Epsilon: settings{RDP, p.Delta, p.samplers()}.solve(all), Accountant: RDP}, nil
+	return Result{Epsilon: Budget{Delta: p.Delta, SamplerError: p.samplers()}.solve(all), Accountant: RDP}, nil
 }
 
 // replaced returns the curve for a unit that is replaced. With P and Q of the two units, and R without either,
@@ -314,16 +314,11 @@ func standInCurve(events []Event) (renyiCurve, error) {
 		}
 		if e.Dominated() {
 			stood[i] = gaussianStandIn(e)
-			stood[i].Count = e.Count
 		}
 	}
 	c, err := compose(stood)
 	if err != nil {
 		return nil, err
 	}
-	b, err := renyiSum(c)
-	if err != nil {
-		return nil, err
-	}
-	return b.(renyiCurve), nil
+	return renyiSum(c)
 }

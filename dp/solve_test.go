@@ -18,11 +18,11 @@ func (c counted) epsilon(delta float64) float64 {
 }
 
 // climbed climbs plainly to the smallest fixed point: slow, and sure to skip no fixed point.
-func climbed(s settings, b privacyBound) (epsilon float64, steps int) {
-	eps := b.epsilon(s.delta - 2*s.samplerError)
+func climbed(s Budget, b privacyBound) (epsilon float64, steps int) {
+	eps := b.epsilon(s.Delta - 2*s.SamplerError)
 	for steps = 1; steps < 200000 && !math.IsInf(eps, 1); steps++ {
 		raised := eps + 1e-10*(1+eps)
-		next := b.epsilon(s.delta - s.samplerError*(1+math.Exp(raised)))
+		next := b.epsilon(s.Delta - s.SamplerError*(1+math.Exp(raised)))
 		if next <= raised {
 			return raised, steps
 		}
@@ -38,7 +38,7 @@ func climbed(s settings, b privacyBound) (epsilon float64, steps int) {
 func TestSolveAgreesWithThePlainClimb(t *testing.T) {
 	t.Parallel()
 	most, longest, identical, none := 0, 0, 0, 0
-	check := func(s settings, name string, b privacyBound) {
+	check := func(s Budget, name string, b privacyBound) {
 		want, steps := climbed(s, b)
 		asked := 0
 		got := s.solve(counted{b, &asked})
@@ -52,11 +52,11 @@ func TestSolveAgreesWithThePlainClimb(t *testing.T) {
 		case steps <= 8 && got == want:
 			identical++
 		case steps <= 8 || !(math.Abs(got-want) <= 1e-9*want):
-			t.Errorf("%s, E=%g: solved as %v; %v after %d plain steps", name, s.samplerError, got, want, steps)
+			t.Errorf("%s, E=%g: solved as %v; %v after %d plain steps", name, s.SamplerError, got, want, steps)
 		}
 	}
 	for _, e := range []float64{1e-12, 2e-20, 1e-25, 1e-29} {
-		s := settings{GDPSkellam, 1e-5, e}
+		s := Budget{Delta: 1e-5, SamplerError: e}
 		for name, of := range map[string]func(mu float64) privacyBound{
 			"Gaussian": func(mu float64) privacyBound { return gaussianMu(mu) },
 			"Rényi": func(mu float64) privacyBound {

@@ -255,7 +255,7 @@ func (s Statement) Replacement(all Problem) (Guarantee, bool) {
 		return Guarantee{s.Epsilon, s.Delta}, true
 	case s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact):
 		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // mu is rounded down
-		epsilon = settings{Exact, s.Delta, all.SamplerError}.solve(gaussianMu(2 * mu))
+		epsilon = Budget{Delta: s.Delta, SamplerError: all.SamplerError}.solve(gaussianMu(2 * mu))
 	case len(all.Searches) > 0 || len(all.Events) > 0 && s.Chosen.By == "":
 		all.Delta, all.Accountant = s.Delta, s.Accountant
 		r, err := all.Replaced()
