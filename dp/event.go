@@ -148,7 +148,9 @@ func (e Event) compare(o Event) int {
 type composition []Event
 
 // compose validates events and puts them in canonical form.
-func compose(events []Event) (composition, error) { return make(composition, 0, len(events)).with(events) }
+func compose(events []Event) (composition, error) {
+	return make(composition, 0, len(events)).with(events)
+}
 
 // with returns the composition with more events. It leaves c unchanged.
 func (c composition) with(events []Event) (composition, error) {
