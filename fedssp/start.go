@@ -181,8 +181,8 @@ func (x *instance) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Embed
 // NewUser returns the trainer of a user with the given ratings, which it keeps and does not change.
 // A user may have none. Items must ascend and be within the settings, and values be on the scale.
 // For other ratings Contribute returns an error, to the owner only.
-func NewUser(p *kernel.Params, r model.UserRatings) *user.User {
-	return &NewUsers(p, 1, model.Alone(r))[0]
+func NewUser(p *kernel.Params, r model.Ratings) *user.User {
+	return &NewUsers(p, 1, r)[0]
 }
 
 // NewUsers returns the trainers of many users of one process.

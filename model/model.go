@@ -33,25 +33,15 @@ func Indices(n int) []int32 {
 	return all
 }
 
-// UserRatings gives one user's ratings when they are needed, and may make them only then: a simulation does not hold the
-// ratings of a million users at once. Each call gives equal ratings, which must not be changed. Ratings that are made are made
-// in the buffer, and are valid until the buffer is used again.
-type UserRatings interface{ Ratings(in *Buffer) Ratings }
-
-// RatingsByUser gives the ratings of many users, by their place from 0.
+// RatingsByUser gives the ratings of many users, by their place from 0, when they are needed, and may make them only then: a
+// simulation does not hold the ratings of a million users at once. Each call gives equal ratings, which must not be changed.
+// Ratings that are made are made in the buffer, and are valid until the buffer is used again.
 type RatingsByUser interface {
 	RatingsOf(user int, in *Buffer) Ratings
 }
 
-// Alone makes the sources of one user of its source.
-func Alone(s UserRatings) RatingsByUser { return alone{s} }
-
-type alone struct{ UserRatings }
-
-func (a alone) RatingsOf(_ int, in *Buffer) Ratings { return a.Ratings(in) }
-
-// Ratings returns r itself and leaves the buffer unused.
-func (r Ratings) Ratings(*Buffer) Ratings { return r }
+// RatingsOf returns r itself, as the ratings of the only user, and leaves the buffer unused.
+func (r Ratings) RatingsOf(int, *Buffer) Ratings { return r }
 
 // Buffer is memory for the ratings of one user after the other. The zero Buffer is ready.
 type Buffer struct {

@@ -34,8 +34,8 @@ type crowd struct {
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps and does not change. A
 // user may have no rating.
-func NewUser(p *Params, r model.UserRatings) *User {
-	return &NewUsers(p, 1, model.Alone(r), model.NewRowArena(1, p.Rank))[0]
+func NewUser(p *Params, r model.Ratings) *User {
+	return &NewUsers(p, 1, r, model.NewRowArena(1, p.Rank))[0]
 }
 
 // NewUsers makes the trainers of many users of one process. kept holds their embeddings.
