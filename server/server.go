@@ -116,9 +116,13 @@ func (s *Server) giveUp(now time.Time, why error) protocol.Effects {
 // skip continues to the next round without a sum of the present round.
 func (s *Server) skip(now time.Time, kind protocol.EventKind, why error) protocol.Effects {
 	s.strategy.Skip(s.plan, why)
-	ev := report(kind, s.plan.Round, why)
+	return s.nextAfter(now, kind, s.plan.Round, why)
+}
+
+// nextAfter reports the end of a round, and opens the next one.
+func (s *Server) nextAfter(now time.Time, kind protocol.EventKind, round uint64, why error) protocol.Effects {
 	eff := s.next(now)
-	eff.Events = append(ev.Events, eff.Events...)
+	eff.Events = append(report(kind, round, why).Events, eff.Events...)
 	return eff
 }
 
@@ -128,10 +132,7 @@ func (s *Server) start(now time.Time) protocol.Effects {
 		return s.next(now)
 	}
 	s.interrupted = false
-	why := report(protocol.RoundAborted, s.last, ErrInterrupted)
-	eff := s.next(now)
-	eff.Events = append(why.Events, eff.Events...)
-	return eff
+	return s.nextAfter(now, protocol.RoundAborted, s.last, ErrInterrupted)
 }
 
 func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
