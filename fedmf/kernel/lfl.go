@@ -296,13 +296,7 @@ func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
 // FitUsers fits every user's embedding to V with the local budget of p: stages 1 and 3 alone. At
 // the start of V the result is the baseline before_cooperation.
 func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Runner) *model.Factors {
-	users := model.NewMatrix(rows.Len(), p.Rank)
-	run.Each(rows.Len(), func(u int) {
-		rows.Lend(u, func(js []int32, xs []float32) {
-			copy(users.Row(u), p.User(model.Ratings{Items: js, Values: xs}, items))
-		})
-	})
-	return &model.Factors{Users: users, Items: items}
+	return p.eachUser(rows, items, run, p.User)
 }
 
 // LocalOnly trains each user alone, with a copy of V that no other user moves: stage 1, then steps
@@ -310,10 +304,15 @@ func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Ru
 // that cannot overshoot. Items that the user did not rate keep their start, so little is gained. The
 // result predicts such items alone.
 func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *model.Factors {
-	f := &model.Factors{Users: model.NewMatrix(rows.Len(), p.Rank), Items: p.StartItems()}
+	return p.eachUser(rows, p.StartItems(), run, func(r model.Ratings, v *model.Matrix) []float64 { return p.trainAlone(r, v, steps) })
+}
+
+// eachUser computes every user's embedding from the user's ratings and V.
+func (p Params) eachUser(rows *dataset.Rows, v *model.Matrix, run protocol.Runner, embed func(model.Ratings, *model.Matrix) []float64) *model.Factors {
+	f := &model.Factors{Users: model.NewMatrix(rows.Len(), p.Rank), Items: v}
 	run.Each(rows.Len(), func(u int) {
 		rows.Lend(u, func(js []int32, xs []float32) {
-			copy(f.Users.Row(u), p.trainAlone(model.Ratings{Items: js, Values: xs}, f.Items, steps))
+			copy(f.Users.Row(u), embed(model.Ratings{Items: js, Values: xs}, v))
 		})
 	})
 	return f

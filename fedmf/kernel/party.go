@@ -331,10 +331,7 @@ func (p Params) StartItems() *model.Matrix {
 	if p.FromItems != nil {
 		return p.FromItems.Clone()
 	}
-	v := model.NewMatrix(p.Items, p.Rank)
-	for i := range v.Data() {
-		v.Data()[i] = p.startValue()
-	}
+	v := p.uniform(p.Items)
 	p.Scatter(v, entropy.Public(p.Seed, "fedmf/start"))
 	return v
 }
@@ -350,12 +347,15 @@ func (p Params) Scatter(m *model.Matrix, rng interface{ NormFloat64() float64 })
 }
 
 // StartUser returns the start of every u_i.
-func (p Params) StartUser() []float64 {
-	u := make([]float64, p.Rank)
-	for i := range u {
-		u[i] = p.startValue()
+func (p Params) StartUser() []float64 { return p.uniform(1).Data() }
+
+// uniform returns embeddings that predict StartMean everywhere.
+func (p Params) uniform(rows int) *model.Matrix {
+	m := model.NewMatrix(rows, p.Rank)
+	for i := range m.Data() {
+		m.Data()[i] = p.startValue()
 	}
-	return u
+	return m
 }
 
 // Project applies the embedding clipping Π of the FMF paper: negative coordinates become zero, then

@@ -233,7 +233,7 @@ func measure(t *testing.T, rng *rand.Rand, c sensitive, n int) (moved, declared 
 	table := newTable(rows)
 	if p.ClipRatings > 0 {
 		var err error
-		if table, err = table.trim(p.ClipRatings, simulated.New(uint64(n), "party").Stream("trim", 0)); err != nil {
+		if table, err = p.trimmed(table, simulated.New(uint64(n), "party")); err != nil {
 			t.Fatal(err)
 		}
 	}

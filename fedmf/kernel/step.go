@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
@@ -77,41 +78,36 @@ func (t *table) row(i int) model.Ratings {
 	return model.Ratings{Items: t.items[t.start[i]:t.start[i+1]], Values: t.value[t.start[i]:t.start[i+1]]}
 }
 
-// Trim keeps at most theta ratings of each row, each as likely.
-func Trim(rows []model.Ratings, theta int, random io.Reader) ([]model.Ratings, error) {
-	t, err := newTable(rows).trim(theta, random)
-	if err != nil {
-		return nil, err
-	}
-	kept := make([]model.Ratings, len(rows))
-	for i := range kept {
-		kept[i] = t.row(i)
-	}
-	return kept, nil
-}
-
-// trim keeps at most theta ratings of each row, each as likely (random
-// trimming, FMF paper, section 4.1.1).
-func (t *table) trim(theta int, random io.Reader) (*table, error) {
+// all returns the ratings of every row.
+func (t *table) all() []model.Ratings {
 	rows := make([]model.Ratings, t.rows())
 	for i := range rows {
-		r := t.row(i)
-		if len(r.Items) > theta {
-			r = model.Ratings{Items: append([]int32(nil), r.Items...), Values: append([]float32(nil), r.Values...)}
-			for k := range theta {
-				pick, err := entropy.Uniform(random, uint64(len(r.Items)-k))
-				if err != nil {
-					return nil, err
-				}
-				j := k + int(pick)
-				r.Items[k], r.Items[j] = r.Items[j], r.Items[k]
-				r.Values[k], r.Values[j] = r.Values[j], r.Values[k]
-			}
-			r.Items, r.Values = r.Items[:theta], r.Values[:theta]
-		}
-		rows[i] = r
+		rows[i] = t.row(i)
 	}
-	return newTable(rows), nil
+	return rows
+}
+
+// Trim keeps at most theta ratings of each row, each as likely (random trimming, FMF paper, section
+// 4.1.1). It changes neither rows nor their ratings.
+func Trim(rows []model.Ratings, theta int, random io.Reader) ([]model.Ratings, error) {
+	rows = slices.Clone(rows)
+	for i, r := range rows {
+		if len(r.Items) <= theta {
+			continue
+		}
+		items, values := slices.Clone(r.Items), slices.Clone(r.Values)
+		for k := range theta {
+			pick, err := entropy.Uniform(random, uint64(len(items)-k))
+			if err != nil {
+				return nil, fmt.Errorf("fedmf: trimming: %w", err)
+			}
+			j := k + int(pick)
+			items[k], items[j] = items[j], items[k]
+			values[k], values[j] = values[j], values[k]
+		}
+		rows[i] = model.Ratings{Items: items[:theta], Values: values[:theta]}
+	}
+	return rows, nil
 }
 
 // sampler draws Poisson samples: every index takes part independently with probability q, at least
@@ -180,11 +176,11 @@ func (p *PartyParams) trimmed(t *table, src entropy.Source) (*table, error) {
 	if p.ClipRatings == 0 {
 		return t, nil
 	}
-	t, err := t.trim(p.ClipRatings, src.Stream("trim", 0))
+	rows, err := Trim(t.all(), p.ClipRatings, src.Stream("trim", 0))
 	if err != nil {
-		err = fmt.Errorf("fedmf: trimming: %w", err)
+		return nil, err
 	}
-	return t, err
+	return newTable(rows), nil
 }
 
 func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {

@@ -305,16 +305,16 @@ func TestTrim(t *testing.T) {
 	const times = 6000
 	var chosen [64]float64
 	for range times {
-		got, err := table.trim(2, random)
+		got, err := Trim(table.all(), 2, random)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, i := range []int{0, 1, 3} {
-			if d := cmp.Diff(before.row(i), got.row(i)); d != "" {
+			if d := cmp.Diff(before.row(i), got[i]); d != "" {
 				t.Fatalf("row %d (-want +got):\n%s", i, d)
 			}
 		}
-		r := got.row(2)
+		r := got[2]
 		if len(r.Items) != 2 || r.Items[0] == r.Items[1] || r.Values[0] != 10*float32(r.Items[0]) || r.Values[1] != 10*float32(r.Items[1]) {
 			t.Fatalf("trimmed to %v", r)
 		}
@@ -330,7 +330,7 @@ func TestTrim(t *testing.T) {
 	if d := cmp.Diff(before, table, cmp.AllowUnexported(*table)); d != "" {
 		t.Errorf("the original changed (-want +got):\n%s", d)
 	}
-	if got, err := table.trim(2, failing{io.ErrClosedPipe}); !errors.Is(err, io.ErrClosedPipe) || got != nil {
+	if got, err := Trim(table.all(), 2, failing{io.ErrClosedPipe}); !errors.Is(err, io.ErrClosedPipe) || got != nil {
 		t.Errorf("without randomness: %v, %v; want an error", got, err)
 	}
 }

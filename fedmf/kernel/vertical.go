@@ -56,12 +56,7 @@ func (p Params) StartUsers(users int) *model.Matrix {
 	if p.FromUsers != nil && p.FromUsers.Rows() == users {
 		return p.FromUsers.Clone()
 	}
-	u := model.NewMatrix(users, p.Rank)
-	start := p.StartUser()
-	for i := range users {
-		copy(u.Row(i), start)
-	}
-	return u
+	return p.uniform(users)
 }
 
 // Items returns the party's own items, as indices of the catalogue.
