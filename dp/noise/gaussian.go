@@ -325,7 +325,7 @@ type sharedTables struct {
 	entries map[tableKey]weak.Pointer[table]
 }
 
-// tableKey names the law of a table: Binomial(n, num/den), or Poisson(mean).
+// tableKey names the law of a table: Binomial(n, num/den), or Poisson(mean). In Tables it names a sampler.
 type tableKey struct {
 	n, num, den uint64
 	mean        float64

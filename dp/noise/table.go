@@ -170,27 +170,15 @@ type Tables struct {
 	Keep int
 
 	mu       sync.Mutex
-	skellam  cache[divided, *Skellam]
-	thinning cache[kept, *Thinning]
-}
-
-// divided is a variance and the number of parts of either Poisson.
-type divided struct {
-	variance float64
-	parts    int
-}
-
-// kept says that num of den Poisson events of this mean stay.
-type kept struct {
-	mean      float64
-	keep, all uint64
+	skellam  cache[*Skellam]
+	thinning cache[*Thinning]
 }
 
 // Skellam is NewSkellam.
 func (t *Tables) Skellam(variance float64) (*Skellam, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.skellam.get(t.Keep, divided{variance, 0}, func() (*Skellam, error) { return NewSkellam(variance) })
+	return t.skellam.get(t.Keep, tableKey{mean: variance}, func() (*Skellam, error) { return NewSkellam(variance) })
 }
 
 // SkellamFor is NewSkellam for about so many draws. For few draws a Poisson is the sum of many
@@ -202,43 +190,43 @@ func (t *Tables) SkellamFor(variance float64, draws int) (*Skellam, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d := divided{variance, partsFor(variance/2, 2*draws)}
-	return t.skellam.get(t.Keep, d, func() (*Skellam, error) { return &Skellam{half: newPoisson(variance/2, d.parts)}, nil })
+	parts := partsFor(variance/2, 2*draws)
+	return t.skellam.get(t.Keep, tableKey{mean: variance, n: uint64(parts)}, func() (*Skellam, error) {
+		return &Skellam{half: newPoisson(variance/2, parts)}, nil
+	})
 }
 
 // Thinning is NewThinning.
 func (t *Tables) Thinning(mean float64, keepNum, keepDen uint64) (*Thinning, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.thinning.get(t.Keep, kept{mean, keepNum, keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
+	return t.thinning.get(t.Keep, tableKey{mean: mean, num: keepNum, den: keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
 }
 
 // cached is the default of Tables.Keep.
 const cached = 16
 
-// cache keeps the latest values made, by key.
-type cache[K comparable, V any] struct {
-	values map[K]V
-	order  []K
+// cache keeps the latest values made, the oldest first. There are few: finding one takes less time than a draw.
+type cache[V any] []made[V]
+
+// made is a value with its parameters.
+type made[V any] struct {
+	key   tableKey
+	value V
 }
 
-func (c *cache[K, V]) get(keep int, k K, build func() (V, error)) (V, error) {
-	if v, ok := c.values[k]; ok {
-		return v, nil
+func (c *cache[V]) get(keep int, k tableKey, build func() (V, error)) (V, error) {
+	if i := slices.IndexFunc(*c, func(m made[V]) bool { return m.key == k }); i >= 0 {
+		return (*c)[i].value, nil
 	}
 	v, err := build()
 	if err != nil {
 		return v, err
 	}
-	if c.values == nil {
-		c.values = make(map[K]V)
+	if len(*c) == cmp.Or(keep, cached) {
+		*c = slices.Delete(*c, 0, 1)
 	}
-	keep = cmp.Or(keep, cached)
-	if len(c.order) == keep {
-		delete(c.values, c.order[0])
-		c.order = c.order[1:]
-	}
-	c.values[k], c.order = v, append(c.order, k)
+	*c = append(*c, made[V]{k, v})
 	return v, nil
 }
 
