@@ -141,7 +141,7 @@ func (b Budget) best(c composition) (Result, error) {
 	found := Result{Epsilon: math.NaN()}
 	var errs []error
 	tried := []Accountant{Exact, PLD, RDP}
-	if _, integer := c.first(Mechanism.Integer); integer {
+	if slices.ContainsFunc(c, func(e Event) bool { return e.Mechanism.Integer() }) {
 		tried = []Accountant{GDPSkellam, RDP}
 	}
 	for _, a := range tried {

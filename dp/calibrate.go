@@ -306,12 +306,12 @@ type gaussianMu float64
 func (mu gaussianMu) epsilon(delta float64) float64 { return GaussianEpsilon(float64(mu), delta) }
 
 func exactComposition(c composition) (privacyBound, error) {
-	if m, found := c.first(func(m Mechanism) bool { return m != GaussianMechanism }); found {
-		return nil, fmt.Errorf("%w: accountant %s is for %s events only; found a %s event",
-			ErrNoAccountant, Exact, GaussianMechanism, m)
-	}
 	var square float64
 	for _, e := range c {
+		if e.Mechanism != GaussianMechanism {
+			return nil, fmt.Errorf("%w: accountant %s is for %s events only; found a %s event",
+				ErrNoAccountant, Exact, GaussianMechanism, e.Mechanism)
+		}
 		square += float64(e.Count) / (e.NoiseMultiplier * e.NoiseMultiplier)
 	}
 	return gaussianMu(math.Sqrt(square)), nil

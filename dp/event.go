@@ -172,15 +172,6 @@ func (c composition) with(events []Event) (composition, error) {
 	return c, nil
 }
 
-func (c composition) first(f func(Mechanism) bool) (Mechanism, bool) {
-	for _, e := range c {
-		if f(e.Mechanism) {
-			return e.Mechanism, true
-		}
-	}
-	return "", false
-}
-
 // Budget limits the privacy to be spent, and says how to measure spending. Calibrations meet a
 // budget; a ledger enforces one over a client's life.
 type Budget struct {

@@ -289,7 +289,7 @@ func TestLedgerBySampledSteps(t *testing.T) {
 	}
 	wg.Wait()
 	for _, z := range []float64{1.5, 2} {
-		if n := len(lossOf(SubsampledGaussian(z, 0.02)).cache.spectra); n < 1 || n > maxSpectra {
+		if n := len(lossOf(SubsampledGaussian(z, 0.02)).spectra); n < 1 || n > maxSpectra {
 			t.Errorf("%d spectra are kept of z = %v, want 1 to %d", n, z, maxSpectra)
 		}
 	}

@@ -330,14 +330,6 @@ type spectrumKey struct {
 	power           float64 // the smallest power that will be asked for
 }
 
-// spectrumCache keeps the latest masses and spectra of a loss. Safe for
-// concurrent use.
-type spectrumCache struct {
-	mu      sync.Mutex
-	masses  *lossMasses
-	spectra map[spectrumKey]*spectrum
-}
-
 // maxSpectra bounds the memory of a loss that many compositions hold.
 const maxSpectra = 16
 
@@ -345,19 +337,18 @@ const maxSpectra = 16
 func (g *gaussianLoss) spectrum(grid lossGrid, d direction, count int) *spectrum {
 	low, _ := countRange(count)
 	key := spectrumKey{grid.cut, grid.step, grid.tilt[d], grid.size, g.side(d), low}
-	c := &g.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, ok := c.spectra[key]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, ok := g.spectra[key]
 	if !ok {
-		if c.masses == nil || c.masses.step != grid.step || c.masses.cut != grid.cut {
-			c.masses = newLossMasses(g, grid.step, grid.cut)
+		if g.masses == nil || g.masses.step != grid.step || g.masses.cut != grid.cut {
+			g.masses = newLossMasses(g, grid.step, grid.cut)
 		}
-		if c.spectra == nil || len(c.spectra) >= maxSpectra {
-			c.spectra = map[spectrumKey]*spectrum{}
+		if g.spectra == nil || len(g.spectra) >= maxSpectra {
+			g.spectra = map[spectrumKey]*spectrum{}
 		}
-		s = newSpectrum(c.masses, key)
-		c.spectra[key] = s
+		s = newSpectrum(g.masses, key)
+		g.spectra[key] = s
 	}
 	return s
 }

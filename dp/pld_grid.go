@@ -15,8 +15,11 @@ import (
 //
 // if the unit is removed, and -L(x) if it is added.
 type gaussianLoss struct {
-	z, q  float64
-	cache spectrumCache
+	z, q float64
+
+	mu      sync.Mutex // locked while the fields below are read or changed
+	masses  *lossMasses
+	spectra map[spectrumKey]*spectrum // the latest, at most maxSpectra
 }
 
 func newGaussianLoss(z, q float64) *gaussianLoss { return &gaussianLoss{z: z, q: q} }
@@ -192,7 +195,7 @@ type memory[V any] struct {
 var (
 	solvedPLD     = memory[float64]{limit: 1 << 12}    // by pldComposition.key
 	sampledCurves = memory[renyiCurve]{limit: 1 << 12} // of subsampled Gaussians, by z and q
-	latestLosses  = memory[*gaussianLoss]{limit: 16}   // by z and q; each has up to maxSpectra spectra
+	latestLosses  = memory[*gaussianLoss]{limit: 8}    // by z and q; each keeps masses and spectra, of megabytes on the longest grids
 )
 
 // recall returns the value of a key, the same one every time, and computes it if the memory has none. It does not keep errors.

@@ -1,6 +1,7 @@
 package dp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -260,7 +261,7 @@ func gaussianStandIn(e Event) Event {
 // the result: exact, or PLD if a release is subsampled. One event with too little noise for the
 // theorem sends the whole composition to Rényi. used names the accountant of the answer.
 func gdpSkellamBound(c composition) (b privacyBound, used Accountant, err error) {
-	stood := slices.Clone(c)
+	stood, underlying := slices.Clone(c), Exact
 	for i, e := range stood {
 		if !e.Dominated() {
 			b, err = renyiSum(c)
@@ -269,18 +270,12 @@ func gdpSkellamBound(c composition) (b privacyBound, used Accountant, err error)
 		if e.Mechanism.Integer() {
 			used, stood[i] = GDPSkellam, gaussianStandIn(e)
 		}
+		if e.Mechanism.Sampled() {
+			underlying = PLD
+		}
 	}
-	underlying := Exact
-	if _, sampled := stood.first(Mechanism.Sampled); sampled {
-		underlying = PLD
-		b, err = pldBound(stood)
-	} else {
-		b, err = exactComposition(stood)
-	}
-	if used == "" { // no Skellam among the events: the answer is proved
-		used = underlying
-	}
-	return b, used, err
+	b, _, err = underlying.bound(stood)
+	return b, cmp.Or(used, underlying), err // the latter if no event is Skellam
 }
 
 // SamplerError returns the total-variation error of all noise that a run draws: 4·n·L·T·2^-100 for

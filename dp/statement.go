@@ -406,7 +406,7 @@ var sentences = template.Must(template.New("").Funcs(template.FuncMap{
 	"delta":     func(x float64) string { return RoundUp(x, 3) },
 	"factor":    factor,
 	"certainty": certainty,
-	"none":      func() string { return NoEpsilonHolds },
+	"none":      func() string { return strings.ToUpper(NoEpsilonHolds[:1]) + NoEpsilonHolds[1:] },
 }).Parse(words))
 
 //go:embed statement.tmpl
