@@ -88,30 +88,20 @@ func Order(p Predictor, history []int32, scores []float64) {
 	}
 }
 
-// Expecting is a Predictor that does less if it knows what it will be asked.
-type Expecting interface {
-	Predictor
-	// Expect says which items Predict will mostly be called with for each user. Other calls remain possible.
-	Expect(items func(user int) []int32)
-}
-
-// Expect tells p what it will be asked, if p can use that.
+// Expect tells p which items Predict will mostly be called with for each user, if p has a method Expect to do less
+// then. Other calls remain possible.
 func Expect(p Predictor, items func(user int) []int32) {
-	if e, ok := As[Expecting](p); ok {
+	if e, ok := As[interface {
+		Expect(items func(user int) []int32)
+	}](p); ok {
 		e.Expect(items)
 	}
 }
 
-// Failing is a Predictor that can fail. Its predictions are NaN from then on.
-type Failing interface {
-	Predictor
-	// Err returns the first failure.
-	Err() error
-}
-
-// Failed returns the failure of a predictor; nil if there is none.
+// Failed returns the first failure of a predictor with a method Err, whose predictions are NaN from then on; nil if
+// there is none.
 func Failed(p Predictor) error {
-	if f, ok := As[Failing](p); ok {
+	if f, ok := As[interface{ Err() error }](p); ok {
 		return f.Err()
 	}
 	return nil
