@@ -309,13 +309,23 @@ func (x uint256) shr(s uint) uint256 {
 	return z
 }
 
-// scale returns x * y / 2^192 rounded down, modulo 2^128, for x and y below 2^192.
+// scale returns x * y / 2^192 rounded down, modulo 2^128, for x and y below
+// 2^192.
 func scale(x, y uint256) (hi, lo uint64) {
-	var p uint256
-	for _, word := range y[:3] {
-		p = p.add(x.mul(word)).shr(64) // the sum is at most 2^256 - 2^64
+	var p [6]uint64
+	for i := range 3 {
+		var carry uint64
+		for j := range 3 {
+			h, l := bits.Mul64(x[i], y[j])
+			var c uint64
+			l, c = bits.Add64(l, p[i+j], 0)
+			h += c
+			p[i+j], c = bits.Add64(l, carry, 0)
+			carry = h + c
+		}
+		p[i+3] = carry
 	}
-	return p[1], p[0]
+	return p[4], p[3]
 }
 
 // sharedTables finds the tables that some sampler of this process still holds. A table follows from public numbers

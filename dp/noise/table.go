@@ -63,20 +63,21 @@ type table struct {
 func newTable(mode uint64, variance float64, up, down func(k uint64, w uint256) uint256) *table {
 	peak := uint256{weightBits / 64: 1 << (weightBits % 64)}
 	weights := make([]uint256, 0, int(28*math.Sqrt(variance))+200)
-	first, zero := mode, uint256{}
-	for w := down(mode, peak); w.shr(stopBits-1) != zero; w = down(first, w) {
+	counts := func(w uint256) bool { return w[3]|w[2]|w[1]|w[0]>>(stopBits-1) != 0 } // has stopBits or more
+	first := mode
+	for w := down(mode, peak); counts(w); w = down(first, w) {
 		weights = append(weights, w)
 		first--
 	}
 	slices.Reverse(weights)
 	weights = append(weights, peak)
 	k := mode
-	for w := up(mode, peak); w.shr(stopBits-1) != zero; w = up(k, w) {
+	for w := up(mode, peak); counts(w); w = up(k, w) {
 		weights = append(weights, w)
 		k++
 	}
 
-	sum := zero
+	var sum uint256
 	for i, w := range weights {
 		sum = sum.add(w)
 		weights[i] = sum
