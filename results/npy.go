@@ -1,8 +1,6 @@
 package results
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -23,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/npy"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -86,40 +85,24 @@ func npyFile(dir string, x model.Named) atomicfile.File {
 	}}
 }
 
-// npyHeader ends the first line in a file of npyFile, behind lengths that the format aligns such that none is a newline.
-var npyHeader = regexp.MustCompile(`\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
-
-// readNPY reads a matrix of finite numbers of the given size; cols -1 accepts any number of
-// columns. It reads only the format of npyFile: npyio's reader takes missing bytes for zeros, and
-// panics at a damaged header.
+// readNPY reads a matrix of finite numbers of the given size; cols -1 accepts any number of columns.
 func readNPY(path string, rows, cols int) (*model.Matrix, error) {
-	b, err := os.ReadFile(path)
+	a, err := npy.ReadMatrix(path)
 	if err != nil {
 		return nil, err
 	}
-	header, numbers, _ := bytes.Cut(b, []byte("\n"))
-	shape := npyHeader.FindSubmatch(header)
-	if shape == nil || !bytes.HasPrefix(b, []byte("\x93NUMPY")) {
-		return nil, fmt.Errorf("%s: it is not a matrix of float64 in NumPy's format, as a run leaves it", path)
-	}
 	if cols < 0 {
-		cols, _ = strconv.Atoi(string(shape[2])) // digits
+		cols = a.Shape[1]
 	}
-	if is, want := fmt.Sprintf("%s x %s", shape[1], shape[2]), fmt.Sprintf("%d x %d", rows, cols); is != want {
+	if is, want := fmt.Sprintf("%d x %d", a.Shape[0], a.Shape[1]), fmt.Sprintf("%d x %d", rows, cols); is != want {
 		return nil, fmt.Errorf("%s: it is %s; by the run's data and rank it must be %s", path, is, want)
 	}
-	m := model.NewMatrix(rows, cols)
-	data := m.Data()
-	if len(numbers) != 8*len(data) {
-		return nil, fmt.Errorf("%s: %d bytes follow its header; for %d x %d numbers there must be %d", path, len(numbers), rows, cols, 8*len(data))
-	}
-	for i := range data {
-		data[i] = math.Float64frombits(binary.LittleEndian.Uint64(numbers[8*i:]))
-		if math.IsNaN(data[i]) || math.IsInf(data[i], 0) {
-			return nil, fmt.Errorf("%s: number %d is %v; the run diverged, or the file is damaged", path, i, data[i])
+	for i, x := range a.Float {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%s: number %d is %v; the run diverged, or the file is damaged", path, i, x)
 		}
 	}
-	return m, nil
+	return model.Wrap(rows, cols, a.Float), nil
 }
 
 // Files of a deployment's model, beside embeddings and summary.json.

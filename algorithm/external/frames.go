@@ -9,10 +9,8 @@ import (
 	"io"
 	"sync"
 
-	"github.com/sbinet/npyio"
-
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/npy"
 )
 
 // version is the version of the protocol, which algorithm/external/external.md describes.
@@ -26,8 +24,7 @@ type array struct {
 	name  string
 	shape []int
 	float []float64 // or
-	whole []int64   // of an array of whole numbers, or
-	short []int32   // of a reply
+	whole []int64   // of an array of whole numbers
 }
 
 func (a array) length() int {
@@ -69,57 +66,6 @@ func (a array) write(w io.Writer, header []byte) error {
 		return binary.Write(w, binary.LittleEndian, a.whole)
 	}
 	return binary.Write(w, binary.LittleEndian, a.float)
-}
-
-// decode reads an NPY file of floats or whole numbers in the order of C, which has so many bytes.
-func decode(name string, r io.Reader, size int64) (array, error) {
-	limited := &io.LimitedReader{R: r, N: size}
-	file, err := npyio.NewReader(limited)
-	if err != nil && limited.N > 0 && errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) && limited.N > 0 {
-		return array{}, err // the program ended
-	}
-	if err != nil {
-		return array{}, fmt.Errorf("%w: the array %q is no NPY file: %w", errProtocol, name, err)
-	}
-	d := file.Header.Descr
-	a := array{name: name, shape: d.Shape}
-	each := map[string]int{"<f8": 8, "<f4": 4, "<i8": 8, "<i4": 4}[d.Type]
-	switch {
-	case each == 0:
-		return a, fmt.Errorf("%w: the array %q has the type %s; it must be <f8, <f4, <i8 or <i4", errProtocol, name, d.Type)
-	case d.Fortran && len(d.Shape) > 1:
-		return a, fmt.Errorf("%w: the array %q is in the order of Fortran; it must be in the order of C", errProtocol, name)
-	}
-	for _, n := range d.Shape {
-		if n < 0 || int64(n) > size {
-			return a, fmt.Errorf("%w: the array %q has the shape %v and %d bytes", errProtocol, name, d.Shape, limited.N)
-		}
-	}
-	if limited.N != int64(each)*int64(a.length()) {
-		return a, fmt.Errorf("%w: the array %q has the shape %v and %d bytes", errProtocol, name, d.Shape, limited.N)
-	}
-	switch d.Type {
-	case "<f8":
-		a.float, err = numbers[float64](limited, a.length())
-	case "<f4":
-		var list []float32
-		list, err = numbers[float32](limited, a.length())
-		a.float = converted[float64](list)
-	case "<i8":
-		a.whole, err = numbers[int64](limited, a.length())
-	default:
-		a.short, err = numbers[int32](limited, a.length())
-	}
-	return a, err
-}
-
-func numbers[T float64 | float32 | int64 | int32](r io.Reader, n int) ([]T, error) {
-	list := make([]T, n)
-	return list, binary.Read(r, binary.LittleEndian, list)
-}
-
-func converted[To, From float64 | float32 | int64 | int32](list []From) []To {
-	return lists.Map(list, func(x From) To { return To(x) })
 }
 
 // message is a request or a reply: a line of JSON, then its arrays.
@@ -213,11 +159,14 @@ func read(r *bufio.Reader, most int64) (message, error) {
 		if most -= f.Bytes; f.Bytes < 0 || most < 0 {
 			return m, fmt.Errorf("%w: its arrays are larger than any right answer", errProtocol)
 		}
-		a, err := decode(f.Name, r, f.Bytes)
+		a, err := npy.Read(r, f.Bytes)
+		if errors.Is(err, npy.ErrFormat) { // otherwise the program ended
+			err = fmt.Errorf("%w: the array %q: %w", errProtocol, f.Name, err)
+		}
 		if err != nil {
 			return m, err
 		}
-		m.arrays = append(m.arrays, a)
+		m.arrays = append(m.arrays, array{f.Name, a.Shape, a.Float, a.Whole})
 	}
 	return m, nil
 }

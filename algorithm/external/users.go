@@ -112,10 +112,7 @@ func sparse(reply message, list []protocol.Vector, length int) error {
 	index, b := reply.named("index")
 	value, c := reply.named("value")
 	n, first := len(list), start.whole
-	if start.short != nil {
-		first = converted[int64](start.short)
-	}
-	if !a || !b || !c || len(first) != n+1 || len(index.whole)+len(index.short) != len(value.float) || first[0] != 0 || first[n] != int64(len(value.float)) {
+	if !a || !b || !c || len(first) != n+1 || len(index.whole) != len(value.float) || first[0] != 0 || first[n] != int64(len(value.float)) {
 		return fmt.Errorf("%w: neither vectors nor start, index and value of %d rows", errProtocol, n)
 	}
 	all := make([]uint32, len(value.float))
@@ -125,27 +122,13 @@ func sparse(reply message, list []protocol.Vector, length int) error {
 			return fmt.Errorf("%w: row %d begins at %d and ends at %d", errProtocol, u, from, to)
 		}
 		list[u] = protocol.Vector{Index: all[from:to:to], Value: value.float[from:to]}
-		var err error
-		if index.short != nil {
-			err = coordinates(list[u].Index, index.short[from:to], length)
-		} else {
-			err = coordinates(list[u].Index, index.whole[from:to], length)
+		last := int64(-1)
+		for k, j := range index.whole[from:to] {
+			if j <= last || j >= int64(length) {
+				return fmt.Errorf("%w: row %d has the coordinate %d after %d; they must ascend, below %d", errProtocol, u, j, last, length)
+			}
+			list[u].Index[k], last = uint32(j), j
 		}
-		if err != nil {
-			return fmt.Errorf("%w: row %d has %w", errProtocol, u, err)
-		}
-	}
-	return nil
-}
-
-// coordinates writes the numbers of coordinates, which must ascend below length.
-func coordinates[T int32 | int64](to []uint32, from []T, length int) error {
-	last := T(-1)
-	for k, j := range from {
-		if j <= last || int64(j) >= int64(length) {
-			return fmt.Errorf("the coordinate %d after %d; they must ascend, below %d", j, last, length)
-		}
-		to[k], last = uint32(j), j
 	}
 	return nil
 }
