@@ -173,7 +173,7 @@ func declareRun() {
 	})
 	FeatureSpec = config.DeclareText(config.Key{
 		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres, decades and what public users gave, as far as the set has them; for decades single years of private-ease, era and genre-era of ssp-c and ssp-i", Scope: config.Own, Flag: true, Placeholder: "SPEC",
-		Help:  "Public features of items to learn from, with commas between, or none: genres, year (decades of release), released (single years), era (decades that blend), genre-era (genres with blended twenties of years) or rater (of public-users). CSV files have the columns item_id, category, value and perhaps weight; FILE.csv:NAME is one category of a file. auto,FILE.csv adds to auto.",
+		Help:  "Public features of items to learn from, with commas between, or none: genres, year (decades of release), released (single years), era (decades that blend), genre-era (genres with blended twenties of years) or rater (of public-users). CSV files have the columns item_id, category, value and perhaps weight; FILE.csv:NAME is one category of a file. FILE.npy holds vectors, such as embeddings of titles, a row for each item as data ids --of items lists them. auto,FILE.csv adds to auto.",
 		Check: checkFeatures,
 	})
 	Feedback = config.DeclareText(config.Key{

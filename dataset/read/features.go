@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ const (
 //	COLUMN     another column of an items.csv ([dataset.ItemColumn])
 //	FILE.csv   a file with the columns item_id, category, value and perhaps weight
 //	FILE.csv:NAME  the category of that name of such a file
+//	FILE.npy   vectors in NumPy's format, a row for each item in the order of the ids: their main directions
 //	none       no features, as with the empty spec; the result is nil
 //
 // Their order makes no difference. A file must have a header, may have its columns in any order, and
@@ -87,20 +89,21 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 // part adds what a part of a spec names.
 func (r *featureReader) part(part string) error {
 	const none = "%s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do"
+	const theList = "the list of items"
 	s := r.set
 	column := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part })
 	years := func(weights func(year int) weighted) error {
-		return r.listed(part, fmt.Sprintf(none, s.Name, "years"), lists.Map(s.Years, weights))
+		return r.listed(part, theList, fmt.Sprintf(none, s.Name, "years"), lists.Map(s.Years, weights))
 	}
 	switch {
 	case part == featureGenres:
-		return r.listed(part, fmt.Sprintf(none, s.Name, "genres"), lists.Map(s.Genres, alike))
+		return r.listed(part, theList, fmt.Sprintf(none, s.Name, "genres"), lists.Map(s.Genres, alike))
 	case part == featureYear:
 		return years(func(year int) weighted { return period(year, "%ds", year/10*10) })
 	case part == featureRater && s.Raters != nil:
 		return r.raters()
 	case column >= 0:
-		return r.listed(part, "the column of items.csv is empty", lists.Map(s.Columns[column].Values, alike))
+		return r.listed(part, theList, "the column of items.csv is empty", lists.Map(s.Columns[column].Values, alike))
 	case part == featureReleased:
 		return years(func(year int) weighted { return period(year, "%d", year) })
 	case part == featureEra:
@@ -115,7 +118,7 @@ func (r *featureReader) part(part string) error {
 				}
 			}
 		}
-		return r.listed(part, fmt.Sprintf(none, s.Name, "genres with years"), all)
+		return r.listed(part, theList, fmt.Sprintf(none, s.Name, "genres with years"), all)
 	}
 	return r.file(part)
 }
@@ -185,9 +188,9 @@ func (r *featureReader) category(name, from string) (*featureTable, error) {
 // weighted holds the values of an item with their weights. The empty value is none.
 type weighted map[string]float64
 
-// listed adds what the list of items says about each item.
-func (r *featureReader) listed(name, none string, all []weighted) error {
-	t, err := r.category(name, "the list of items")
+// listed adds what one place says about each item.
+func (r *featureReader) listed(name, from, none string, all []weighted) error {
+	t, err := r.category(name, from)
 	if err != nil {
 		return err
 	}
@@ -300,6 +303,8 @@ func (r *featureReader) file(path string) error {
 		return err
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder; want a CSV file with the columns item_id, category, value", path)
+	case strings.EqualFold(filepath.Ext(path), ".npy"):
+		return r.vectors(path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
