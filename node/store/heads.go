@@ -188,6 +188,8 @@ func (h *Heads) Close() (err error) {
 	defer h.mu.Unlock()
 	if h.pending != nil {
 		h.pending.Stop()
+	}
+	if h.pending != nil || h.failed != nil {
 		err = h.write()
 	}
 	h.path = ""

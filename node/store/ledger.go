@@ -229,7 +229,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 	if l.overtaken != nil {
 		return l.overtaken
 	}
-	next, now := slices.Clip(l.entries), time.Now().UTC().Truncate(time.Second)
+	next, now := l.entries, time.Now().UTC().Truncate(time.Second)
 	var texts [][]byte
 	for _, r := range records {
 		charge, ok := r.(protocol.Charged)
