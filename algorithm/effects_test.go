@@ -111,6 +111,7 @@ var effects = []struct {
 	{"statistics.clip-bias=1", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.norm-bias=1", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.bias-rounds=2", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.bias-rounds=2 statistics.user-popularity-weight=0.1 statistics.bias-tilt=1", "ssp-c"},
 	{"statistics.prior-strength=9", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.learn=popularity", ""}, // of implicit feedback alone
 	{"statistics.norm-items=1", "statistics items"},

@@ -247,6 +247,7 @@ var refusals = []struct {
 	{"algorithm=ssp-c feedback=implicit statistics.bias-first=yes", "statistics.bias-first", "no biases on it"},
 	{"algorithm=ssp-c feedback=implicit statistics.learn=titles", "statistics.learn", "auto, embeddings, popularity"},
 	{"algorithm=ssp-c statistics.prior-strength=-1", "statistics.prior-strength", "at least 0"},
+	{"algorithm=ssp-c statistics.bias-tilt=5", "statistics.bias-tilt", "outside 0 to 4"},
 	{"algorithm=ssp-c statistics.bias-rounds=0", "statistics.bias-rounds", "whole number from 1 to 100"},
 	{"algorithm=dp-cmf statistics.bias-rounds=1.5", "statistics.bias-rounds", "whole number from 1 to 100"},
 	{"statistics.gramian=two", "statistics.gramian", "auto, per-item, one"},

@@ -39,7 +39,7 @@ func TestCoordinatesKeepTheLeast(t *testing.T) {
 			continue
 		}
 		before := complete(t, p, 0)
-		p.Least = 9
+		p.Least, p.Tilt = 9, 0
 		held, broadcast := complete(t, p, 0), ordinary(t, p)
 		_, rows := people(&p, 40, 0.2, 8)
 		for step, s := range held {

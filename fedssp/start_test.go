@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/model"
 )
@@ -187,5 +188,40 @@ func TestStartNeedsASolverOfSums(t *testing.T) {
 	p := kinds(12, 2)["encoder"]
 	if err := newStrategy(t, p, 15, 0.01).StartFrom(&serving.Record{}, 1); !errors.Is(err, serving.ErrNotResumed) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A session that starts from another one and loses all sums for biases goes on with what is known, and its record keeps the
+// weights and their scatter for the session after it.
+func TestStartedSessionWithoutBiases(t *testing.T) {
+	for _, name := range []string{"pooled", "full"} {
+		p := kinds(12, 2)[name]
+		users, _ := people(&p, 25, 0.5, 5)
+		first := newStrategy(t, p, 25, 0.01)
+		for round(t, first, users, nil) {
+		}
+		before := first.Together()
+		next := newStrategy(t, p, 25, 0.01)
+		if err := next.StartFrom(before, 1); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			plan, done, err := next.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				break
+			}
+			if plan.Phase == kernel.BiasStage || plan.Phase == kernel.Refine {
+				next.Skip(plan, errors.New("lost"))
+				continue
+			}
+			next.Round--
+			round(t, next, users, nil)
+		}
+		r := next.Together()
+		near(t, name+": weights", r.Gain, before.Weight.Value, 1e-12)
+		near(t, name+": scatter", r.Scatter, before.BiasScatter, 1e-12)
 	}
 }

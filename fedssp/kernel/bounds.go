@@ -74,9 +74,10 @@ func (p *Params) PopularWidth() int {
 	return 0
 }
 
-// Tilts reports whether ratings of later sums of biases have other weights than those of the first.
+// Tilts reports whether ratings of later sums of biases have other weights than those of the first. They have not where a rating's
+// weight is bounded: what the bound cuts differs from user to user.
 func (p *Params) Tilts() bool {
-	return p.Tilt > 0 && p.Popularity > 0 && p.Budgeting == Weights && p.Normalise != GlobalNorm
+	return p.Tilt > 0 && p.BiasRounds > 1 && p.Popularity > 0 && p.Budgeting == Weights && p.Normalise != GlobalNorm && p.MostWeight() == 1
 }
 
 // TiltOf is the factor of a rating's weight in later sums of biases, from the broadcast popularity of its item. It is positive

@@ -253,8 +253,7 @@ func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shar
 	return shares, all
 }
 
-// Biases notes the session's sums for biases, over all N clients, and returns them with the sums before. deviations has the noise of
-// each item; nil: all have the noise that was given.
+// Biases notes the session's sums for biases, and returns them with the sums before, over all N clients, with the noise of each item.
 func (s *Strategy) Biases(own *Sum) (all, deviations []float64) {
 	n := s.Params.Total()
 	s.own.Bias = own
@@ -329,8 +328,10 @@ func (s *Strategy) together() *Record {
 		return before
 	case before == nil || before.Moments == nil || s.fresh == nil:
 		out := *own
-		if s.fresh != nil {
+		if all, scatter := s.weights(); s.fresh != nil {
 			out.Gain, out.Scatter = s.fresh.Value, s.ownScatter()
+		} else if all != nil {
+			out.Gain, out.Scatter = all.Value, scatter
 		}
 		return &out
 	}

@@ -74,7 +74,7 @@ type Strategy struct {
 	// noise.
 	Weight      []float64
 	WeightNoise float64
-	// WeightNoises has this deviation for each item, where earlier sessions make it differ; WeightNoise is then the largest. nil: all have the same.
+	// WeightNoises has this deviation for each item, which tilts and earlier sessions make differ; WeightNoise is the largest. nil: all have the same.
 	WeightNoises []float64
 	fresh        *Sum             // the session's own weights; nil: none were released
 	Given        []float64        // the weights of the donors' ratings in the last sum that has weights; nil: there are none

@@ -174,7 +174,7 @@ func (s *Strategy) OwnWeights() []float64 {
 		return c
 	}
 	noise := s.fresh.deviations(n)
-	return shrink(c, func(j int) float64 { return noise[j] }, s.WeightNoise == 0, n).Mean
+	return shrink(c, func(j int) float64 { return noise[j] }, noise[0] == 0, n).Mean
 }
 
 // ShrinkWeights is [Shrink] of the strategy's weights over all N clients.

@@ -153,6 +153,8 @@ func Validate(p kernel.Params) error {
 	e.If(!(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0),
 		"the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
 	e.If(p.Rounds == 0 && !p.Bias && !p.OnlyPopularity(), "rounds is 0 and there is no bias stage; nothing would be learned")
+	e.If(p.Tilt > 0 && !p.Tilts(),
+		"statistics.bias-tilt is %v, and ratings of later sums cannot be weighed by popularity: it takes statistics.bias-rounds and statistics.user-popularity-weight, and no samples, statistics.normalise=global or least-ratings; or 0", p.Tilt)
 	e.If(p.Rounds > maxSums/p.Resample, "%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
 	if sum := p.Split.Counts + p.Split.Mean + p.Split.Bias; !(sum < 1) && p.Rounds > 0 {
 		e.Add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
