@@ -191,7 +191,7 @@ func TestStartNeedsASolverOfSums(t *testing.T) {
 	}
 }
 
-// A session that starts from another one and loses all sums for biases goes on with what is known, and its record keeps the
+// A session that starts from another one and loses all sums for biases continues with the earlier ones, and its record keeps the
 // weights and their scatter for the session after it.
 func TestStartedSessionWithoutBiases(t *testing.T) {
 	for _, name := range []string{"pooled", "full"} {

@@ -74,8 +74,8 @@ func (p *Params) PopularWidth() int {
 	return 0
 }
 
-// Tilts reports whether ratings of later sums of biases have other weights than those of the first. They have not where a rating's
-// weight is bounded: what the bound cuts differs from user to user.
+// Tilts reports whether later sums of biases weigh ratings otherwise than the first sum. They do not where a rating's weight
+// is bounded, since the bound cuts other parts for each user.
 func (p *Params) Tilts() bool {
 	return p.Tilt > 0 && p.BiasRounds > 1 && p.Popularity > 0 && p.Budgeting == Weights && p.Normalise != GlobalNorm && p.MostWeight() == 1
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// KeepWeights stores the released weights, joined with those of earlier rounds. It returns the round's tilts: by how much
+// KeepWeights stores the released weights, joined with the weights of earlier rounds. It returns the round's tilts: by how much
 // its ratings weigh more than in the first sum, for each item; nil if they weigh the same.
 func (s *Strategy) KeepWeights(r Absorbed) (tilts []float64) {
 	tilts = s.tilts(r)

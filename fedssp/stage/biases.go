@@ -153,7 +153,7 @@ func popularity(s *serving.Strategy) {
 	}
 }
 
-// SolveBiases solves for b_j: the system of an outer step in one dimension. tilts are what [serving.Strategy.KeepWeights] returned.
+// SolveBiases solves for b_j: the system of an outer step in one dimension. [serving.Strategy.KeepWeights] returns the tilts.
 func SolveBiases(s *serving.Strategy, r serving.Absorbed, tilts []float64) error {
 	private, given := r.Sum(kernel.Bias), r.Donated[kernel.Bias]
 	for j, x := range given {

@@ -20,7 +20,7 @@ import (
 )
 
 // Heads keeps the latest signed head of each client's ledger. It is no account: whatever of it is
-// lost, clients show again when they register. What is kept is on disk after headsPause. It may be used by several goroutines.
+// lost, clients show again when they register. A head is on disk after headsPause. It may be used by several goroutines.
 type Heads struct {
 	path string // "": in memory alone, or closed
 
