@@ -241,6 +241,23 @@ func (c Chosen) String() string {
 	return text
 }
 
+// words says in sentences what the search means for ε; "" if there was none.
+func (c Chosen) words(delta float64) string {
+	alone := "ε = " + roundUp(c.RunEpsilon)
+	if delta > 0 {
+		alone += " and δ = " + RoundUp(delta, 3)
+	}
+	switch c.By {
+	case PlainSearch:
+		return NoEpsilonHolds + " (" + c.String() + "). Had the settings been chosen without the data, the run alone would have " + alone + "."
+	case PrivateSearch:
+		return " This ε covers the search that chose the settings (" + c.String() + "). The run alone has ε = " + roundUp(c.RunEpsilon) +
+			". Release no other run of the search, and not how many there were."
+	default:
+		return ""
+	}
+}
+
 // NoEpsilonHolds is the reason why no ε holds after a plain search.
 const NoEpsilonHolds = "no ε holds: the settings were chosen on the private data without a private search"
 

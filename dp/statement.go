@@ -1,7 +1,6 @@
 package dp
 
 import (
-	_ "embed" // statement.tmpl
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -166,23 +164,28 @@ func (s Statement) Validate() error {
 	return errors.Join(errs...)
 }
 
-// covering holds the accountants that cover a noise, by the sampling.
-var covering = map[NoiseLaw]map[Sampling][]Accountant{
-	ObjectiveNoise:     {NoSampling: {Pure}},
-	RandomizedResponse: {NoSampling: {Shuffling, Pure}},
-	SkellamNoise:       {NoSampling: {RDP, GDPSkellam}, PoissonSampling: {GDPSkellam}},
-	FloatGaussianNoise: {NoSampling: {RDP, PLD, Exact}, PoissonSampling: {RDP, PLD}},
-}
-
-// accountants returns the accountants that may be behind the statement's ε.
+// accountants returns the accountants that cover the noise and the sampling.
 func (s Statement) accountants() []Accountant {
 	switch {
 	case s.Noise == NoNoise || s.Chosen.By == PlainSearch:
 		return []Accountant{Unaccounted}
 	case s.Chosen.By == PrivateSearch:
 		return []Accountant{RDP}
+	case s.Noise == ObjectiveNoise && s.Sampling == NoSampling:
+		return []Accountant{Pure}
+	case s.Noise == RandomizedResponse && s.Sampling == NoSampling:
+		return []Accountant{Shuffling, Pure}
+	case s.Noise == ObjectiveNoise || s.Noise == RandomizedResponse:
+		return nil
+	case s.Noise == SkellamNoise && s.Sampling == PoissonSampling:
+		return []Accountant{GDPSkellam}
+	case s.Noise == SkellamNoise:
+		return []Accountant{RDP, GDPSkellam}
+	case s.Sampling == PoissonSampling:
+		return []Accountant{RDP, PLD}
+	default:
+		return []Accountant{RDP, PLD, Exact}
 	}
-	return covering[s.Noise][s.Sampling]
 }
 
 // String returns the statement in one line, for example (epsilon=0.998, delta=1e-05, unit=user,
@@ -193,18 +196,27 @@ func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
 		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
-	add := func(holds bool, format string, args ...any) {
-		if holds {
-			fmt.Fprintf(&b, format, args...)
-		}
+	if s.Trust != SecureSum {
+		fmt.Fprintf(&b, ", trust=%s", s.Trust)
 	}
-	add(s.Trust != SecureSum, ", trust=%s", s.Trust)
-	add(s.Turns != 0, ", turns=%d/%d", s.Turns, s.Rounds)
-	add(s.LocalEpsilon != 0, ", local_epsilon=%s", roundUp(s.LocalEpsilon))
-	add(s.NoiseDistance != 0, ", noise_distance=%s", RoundUp(s.NoiseDistance, 3))
-	add(s.claims(), ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
-	add(s.Open != 0, ", open=%d", s.Open)
-	add(s.Chosen.By != "", ", chosen=%s, run_epsilon=%s", s.Chosen.By, roundUp(s.Chosen.RunEpsilon))
+	if s.Turns != 0 {
+		fmt.Fprintf(&b, ", turns=%d/%d", s.Turns, s.Rounds)
+	}
+	if s.LocalEpsilon != 0 {
+		fmt.Fprintf(&b, ", local_epsilon=%s", roundUp(s.LocalEpsilon))
+	}
+	if s.NoiseDistance != 0 {
+		fmt.Fprintf(&b, ", noise_distance=%s", RoundUp(s.NoiseDistance, 3))
+	}
+	if s.claims() {
+		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
+	}
+	if s.Open != 0 {
+		fmt.Fprintf(&b, ", open=%d", s.Open)
+	}
+	if s.Chosen.By != "" {
+		fmt.Fprintf(&b, ", chosen=%s, run_epsilon=%s", s.Chosen.By, roundUp(s.Chosen.RunEpsilon))
+	}
 	b.WriteByte(')')
 	if s.NoiseDistance != 0 {
 		b.WriteString(distant(s.NoiseDistance))
@@ -303,21 +315,20 @@ func roundUp(x float64) string {
 	if x > 0 && x < 0.1 {
 		decimals = 2 - int(math.Floor(math.Log10(x)))
 	}
-	text := upward(x, 'f', decimals, math.Pow10(-decimals))
+	text := strconv.FormatFloat(x, 'f', decimals, 64) // nearest, so perhaps one step low
+	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
+		text = strconv.FormatFloat(v+math.Pow10(-decimals), 'f', decimals, 64)
+	}
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // RoundUp writes the smallest number with that many significant digits that is not below x, which
 // must be positive. No ε, δ or noise may be written smaller than its value.
 func RoundUp(x float64, digits int) string {
-	return upward(x, 'g', digits, math.Pow10(int(math.Floor(math.Log10(x)))+1-digits))
-}
-
-// upward writes x to a precision, and a step more if that is below x.
-func upward(x float64, format byte, precision int, step float64) string {
-	text := strconv.FormatFloat(x, format, precision, 64) // nearest, so perhaps one step low
+	text := strconv.FormatFloat(x, 'g', digits, 64) // nearest, so perhaps one step low
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
-		text = strconv.FormatFloat(v+step, format, precision, 64)
+		step := math.Pow10(int(math.Floor(math.Log10(x))) + 1 - digits)
+		text = strconv.FormatFloat(v+step, 'g', digits, 64)
 	}
 	return text
 }
@@ -383,34 +394,74 @@ func DefaultDelta(units int) float64 {
 // Words returns what the statement means, in sentences for readers who do not know its terms: the protected data, the
 // parties that they are protected from, and how much an observer learns. against names these parties, for example
 // "the server"; "" leaves them out. The figures are rounded up.
-func (s Statement) Words(against string) string { return s.words(against, false) }
-
-// Brief is Words without the factor e^ε and the odds.
-func (s Statement) Brief(against string) string { return s.words(against, true) }
-
-func (s Statement) words(against string, brief bool) string {
-	var b strings.Builder
-	if err := sentences.Execute(&b, struct {
-		Statement
-		Against                 string
-		Brief, Infinite, Claims bool
-	}{s, against, brief, math.IsInf(s.Epsilon, 1), s.claims() && s.ClaimedEpsilon < s.Epsilon}); err != nil {
-		panic(err) // a fault of the template, which writes every statement of the tests
+func (s Statement) Words(against string) string {
+	if s.Chosen.By == PlainSearch {
+		text := s.Chosen.words(s.Delta)
+		return strings.ToUpper(text[:1]) + text[1:]
 	}
-	return b.String()
+	if math.IsInf(s.Epsilon, 1) {
+		return "There is no noise: the results may show anything about any user."
+	}
+	_, other := s.protected()
+	change := other + " the probability of every outcome by a factor of at most e^ε = " + factor(s.Epsilon)
+	if s.Delta > 0 {
+		change += ", except with probability δ"
+	}
+	return s.protects(against) + change + ". " + s.sure("An observer who was undecided (odds of 1 to 1)")
 }
 
-// sentences writes the words of a statement.
-var sentences = template.Must(template.New("").Funcs(template.FuncMap{
-	"up":        roundUp,
-	"delta":     func(x float64) string { return RoundUp(x, 3) },
-	"factor":    factor,
-	"certainty": certainty,
-	"none":      func() string { return strings.ToUpper(NoEpsilonHolds[:1]) + NoEpsilonHolds[1:] },
-}).Parse(words))
+// Brief is Words without the factor e^ε and the odds.
+func (s Statement) Brief(against string) string {
+	if s.Chosen.By == PlainSearch || math.IsInf(s.Epsilon, 1) {
+		return s.Words(against)
+	}
+	return s.protects(against) + s.sure("An undecided observer")
+}
 
-//go:embed statement.tmpl
-var words string
+// protects is the sentence about what is protected from whom, and a space.
+func (s Statement) protects(against string) string {
+	text := "ε = " + roundUp(s.Epsilon)
+	if s.Delta > 0 {
+		text += " and δ = " + RoundUp(s.Delta, 3) + " protect "
+	} else {
+		text += " protects "
+	}
+	what, _ := s.protected()
+	text += what
+	if against != "" {
+		text += " from " + against
+	}
+	return text + ". "
+}
+
+// sure is the sentence about an observer, and what else limits the statement.
+func (s Statement) sure(observer string) string {
+	text := observer + " can become at most " + certainty(s.Epsilon) + " sure."
+	if s.LocalEpsilon != 0 {
+		text += " Without trust in the shuffler ε is " + roundUp(s.LocalEpsilon) + "."
+	}
+	if s.claims() && s.ClaimedEpsilon < s.Epsilon {
+		text += " The published analysis claims ε = " + roundUp(s.ClaimedEpsilon) + ", which does not hold."
+	}
+	if s.Open != 0 {
+		text += fmt.Sprintf(" This covers all users but the %d who gave their ratings openly.", s.Open)
+	}
+	return text + s.Chosen.words(s.Delta)
+}
+
+// protected returns the protected data, and the subject and verb of the sentence about neighbours.
+func (s Statement) protected() (what, other string) {
+	switch {
+	case s.Relation == Label:
+		return "the label of one example", "Another label in its place changes"
+	case s.Relation == PrivatePart:
+		return "the label and the private features of one example", "Other ones in their place change"
+	case s.Unit == User:
+		return "all ratings of one user", "Whether these ratings are in the data or not changes"
+	default:
+		return "one " + string(s.Unit), "Whether this " + string(s.Unit) + " is in the data or not changes"
+	}
+}
 
 // factor writes e^ε for people, rounded up to three digits, or from 10^6 on as a power of ten.
 func factor(epsilon float64) string {
