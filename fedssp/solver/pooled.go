@@ -27,7 +27,7 @@ type pooled struct{ Closed }
 func (pooled) String() string { return "pooled" }
 
 func (x pooled) Keys() []*config.Key {
-	return x.With(decayKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
+	return x.With(decayKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key, settings.Keys.BiasTilt.Key)
 }
 
 var decayKey config.NumberKey

@@ -19,7 +19,7 @@ import (
 type Biasing struct{}
 
 func (Biasing) Keys() []*config.Key {
-	return []*config.Key{settings.Keys.Priors.Key, settings.Keys.PriorStrength.Key, settings.Keys.BiasRounds.Key, settings.Keys.BiasTilt.Key, settings.Keys.ClipBias.Key, settings.Keys.NormBias.Key, settings.Keys.BiasRidge.Key, settings.Keys.UserBiasRidge.Key, settings.Keys.ShareWeightCounts.Key}
+	return []*config.Key{settings.Keys.Priors.Key, settings.Keys.PriorStrength.Key, settings.Keys.BiasRounds.Key, settings.Keys.ClipBias.Key, settings.Keys.NormBias.Key, settings.Keys.BiasRidge.Key, settings.Keys.UserBiasRidge.Key, settings.Keys.ShareWeightCounts.Key}
 }
 
 // refined multiplies the norm bound of later sums of biases. Item biases, the user's own bias and
