@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -458,69 +457,6 @@ func (a *Aggregator) Places() (places, enrolled int, missing []string) {
 		}
 	}
 	return places, enrolled, missing
-}
-
-// latest lists how far sessions have come that the server at a connection has signed: the latest session here, and sessions
-// whose ends clients have shown, in case that the aggregator was restored too.
-func (a *Aggregator) latest(c *conn) (list []session.Latest) {
-	key, err := peer.KeyOf(c.peer)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil {
-		return nil
-	}
-	if s := a.session; s != nil && s.server == key {
-		list = append(list, session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil})
-	}
-	return append(list, a.ended[key]...)
-}
-
-// showEnd notes the end of a session that a client has shown, if the present server has signed it.
-func (a *Aggregator) showEnd(e *protocol.End) {
-	server, ok := a.cfg.Registry.Holder(admission.ServerPlace)
-	if e == nil || !ok || e.Verify(server.Ed25519()) != nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if end := (session.Latest{Session: e.Session, Ended: true}); !slices.Contains(a.ended[server], end) {
-		a.ended[server] = append(a.ended[server], end)
-	}
-}
-
-// welcome acknowledges a registration, or tells the server that clients came or went.
-func (a *Aggregator) welcome(c *conn) error {
-	w := &session.Welcome{Life: a.life, At: a.now().UTC().Truncate(time.Minute), Head: c.newer}
-	if c.place == admission.ServerPlace {
-		w.Connected, w.Latest = a.connected(), a.latest(c)
-	}
-	if c.place.Role == protocol.Relay {
-		w.Heads = a.headsOf()
-	}
-	if c.place.Role != protocol.Client {
-		var err error
-		if w.List, err = a.listFor(c); err != nil {
-			return err
-		}
-	}
-	// For writing alone: the server may be awaited for longer, see serveServer.
-	_ = c.stream.SetWriteDeadline(time.Now().Add(peer.RegisterTimeout)) // a stream that takes none fails when it is used
-	return session.Say(c.stream, &session.Message{Welcome: w})
-}
-
-// listFor returns the parties that a server or a relay lacks; nil: none.
-func (a *Aggregator) listFor(c *conn) ([]byte, error) {
-	if c.has == nil {
-		c.has = a.cfg.Registry.List() // before its text: a party that enrols between the two is sent twice, and not left out
-		text, digest, err := a.cfg.Registry.Text()
-		if c.shown == digest {
-			text = nil
-		}
-		return text, err
-	}
-	now, text, err := a.cfg.Registry.Since(c.has)
-	c.has = now
-	return text, err
 }
 
 // Listen is where an aggregator listens unless it is told otherwise: on all addresses, over TCP and
