@@ -34,8 +34,8 @@ func newSnapshot(l *List) (*snapshot, error) {
 	return &snapshot{list: l, barred: newBarred(l.Revocations, l.Federation.Retired()), identities: identities,
 		tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) }),
 		text: sync.OnceValue(func() listText {
-			text, err := l.Encode()
-			return listText{text, sha256.Sum256(text), err}
+			text, failed := l.Encode()
+			return listText{text, sha256.Sum256(text), failed}
 		})}, err
 }
 
@@ -116,29 +116,29 @@ func (s *snapshot) replay(log Log) (*snapshot, error) {
 			return err
 		}
 		if kind == kindEnrolment {
-			e, err := ParseEnrolment(entry)
-			if err == nil {
-				err = e.Verify(&s.list.Federation)
+			e, failed := ParseEnrolment(entry)
+			if failed == nil {
+				failed = e.Verify(&s.list.Federation)
 			}
-			if err == nil {
+			if failed == nil {
 				row = append(row, e)
 			}
-			return err
+			return failed
 		}
 		if err = take(s.adding(row...)); err != nil {
 			return err
 		}
 		l := s.adding()
 		if kind == kindFederation {
-			f, err := ParseFederation(entry)
-			if err == nil {
-				err = l.Federation.own(f.Hash(), "federation")
+			f, failed := ParseFederation(entry)
+			if failed == nil {
+				failed = l.Federation.own(f.Hash(), "federation")
 			}
-			if err == nil && len(f.Epochs) == len(l.Federation.Epochs) {
-				err = fmt.Errorf("%w: the federation without another epoch", ErrMalformed)
+			if failed == nil && len(f.Epochs) == len(l.Federation.Epochs) {
+				failed = fmt.Errorf("%w: the federation without another epoch", ErrMalformed)
 			}
-			if err != nil {
-				return err
+			if failed != nil {
+				return failed
 			}
 			l.Federation = *f
 		} else if l.Revocations, err = ParseRevocations(entry); err == nil {
