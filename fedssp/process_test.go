@@ -27,7 +27,7 @@ func TestFitIsAGaussianProcess(t *testing.T) {
 		Bias, Popularity, Rating, Prediction float64
 		Embedding                            []float64
 	}
-	if err := json.Unmarshal(b, &items); err != nil {
+	if err = json.Unmarshal(b, &items); err != nil {
 		t.Fatal(err)
 	}
 	p := kinds(len(items), 2)["popularity of users"]
