@@ -328,10 +328,10 @@ func (s *Strategy) together() *Record {
 		return before
 	case before == nil || before.Moments == nil || s.fresh == nil:
 		out := *own
-		if all, scatter := s.weights(); s.fresh != nil {
+		if s.fresh != nil {
 			out.Gain, out.Scatter = s.fresh.Value, s.ownScatter()
-		} else if all != nil {
-			out.Gain, out.Scatter = all.Value, scatter
+		} else if before != nil && before.Weight != nil { // this session's were lost
+			out.Gain, out.Scatter = before.Weight.Value, before.BiasScatter
 		}
 		return &out
 	}
