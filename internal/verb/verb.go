@@ -5,6 +5,7 @@ package verb
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +22,6 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -69,19 +69,6 @@ func Tree() kong.Plugins {
 	return kong.Plugins{tree.Interface()}
 }
 
-// Studies is a call of fedsim sweep --preset.
-type Studies struct {
-	Name, Scale, Out string
-	DryRun           bool
-	// Grid returns the runs of a study, whose settings the flags of the call replace.
-	Grid func([]config.Setting, sweep.Options) ([]sweep.Run, error)
-	// Run makes runs in a folder, and returns the folders of the finished runs.
-	Run func(ctx context.Context, dir string, runs []sweep.Run) ([]string, error)
-}
-
-// RunStudies runs the studies of papers' figures, and makes a page of them; nil where no package adds studies.
-var RunStudies func(context.Context, Studies, Streams) error
-
 // Sessions are the flags of fedsim run --sessions.
 type Sessions struct {
 	Sessions int
@@ -93,6 +80,12 @@ type Sessions struct {
 
 // OverTime is the study of several sessions in a row; nil where no package adds it.
 var OverTime func(context.Context, []config.Setting, Sessions, Streams) error
+
+// KeptError is the error of a verb that was interrupted and says what it keeps.
+type KeptError interface {
+	error
+	Kept()
+}
 
 // Printer is a report that prints itself for people.
 type Printer interface {
@@ -149,6 +142,50 @@ func (p *Progress) Round(m results.Metrics, skipped error) error {
 	p.trained = true
 	return p.Line(m.Round, m.Note(skipped))
 }
+
+// Events tells a program how far a run is: each event is a line of JSON.
+type Events struct{ W io.Writer }
+
+// event is a line that tells of the course of a run. A nil number is not of its kind.
+type event struct {
+	Event  string `json:"event"`
+	Phase  string `json:"phase,omitempty"`
+	After  *int   `json:"after,omitempty"`
+	Rounds int    `json:"rounds,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Done   *int   `json:"done,omitempty"`
+}
+
+// Start prints that a phase begins.
+func (e Events) Start(label string, rounds int) {
+	e.write(event{Event: "phase", Phase: label, Rounds: rounds}) //nolint:errcheck // the next round says so, too
+}
+
+// Resumed prints the round after which a run continues.
+func (e Events) Resumed(after, rounds int) {
+	e.write(event{Event: "resumed", After: &after, Rounds: rounds}) //nolint:errcheck // likewise
+}
+
+// Note prints a note.
+func (e Events) Note(text string) { e.write(event{Event: "note", Text: text}) } //nolint:errcheck // likewise
+
+// Step prints a step of a phase.
+func (e Events) Step(done int) { e.write(event{Event: "step", Done: &done}) } //nolint:errcheck // likewise
+
+// Round prints the results of a round.
+func (e Events) Round(m results.Metrics, skipped error) error {
+	why := ""
+	if skipped != nil {
+		why = skipped.Error()
+	}
+	return e.write(struct {
+		Event string `json:"event"`
+		results.Metrics
+		Skipped string `json:"skipped,omitempty"`
+	}{"round", m, why})
+}
+
+func (e Events) write(v any) error { return json.NewEncoder(e.W).Encode(v) }
 
 // ExperimentFlags say what is run: the flags that run and plan have in common. The keys'
 // own are made from their declarations.

@@ -1,12 +1,14 @@
-// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, plot, report and tune.
-// It also adds the studies of fedsim sweep --preset and of fedsim run --sessions. A program imports it beside cmd/fedsim/command.
+// Package command adds the lab to the command fedsim: its algorithms, the verbs attack, audit, plot, report, sweep, tune and verify,
+// and the study of fedsim run --sessions. A program imports it beside cmd/fedsim/command.
 package command
 
 import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/verb"
@@ -22,6 +24,13 @@ var examples string
 
 func init() {
 	verb.Add(examples,
+		verb.Verb{
+			Name: "sweep", Help: "Run many experiments: all combinations of lists of values, on this machine or a cluster.",
+			New: func() any {
+				perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
+				return &sweepCmd{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })}
+			},
+		},
 		verb.Verb{
 			Name: "plot", Help: "Draw one picture of finished runs, as PDF, SVG or PNG.",
 			New: func() any { return new(plotCmd) },
@@ -54,7 +63,6 @@ func init() {
 		},
 	)
 	verb.OverTime = overTime
-	verb.RunStudies = studies
 }
 
 // verifyCmd is fedsim verify: a stranger checks a folder.

@@ -18,7 +18,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/internal/verb"
@@ -27,15 +26,19 @@ import (
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/lab/presets"
 	"github.com/fedsim/fedsim/lab/sessions"
+	"github.com/fedsim/fedsim/lab/sweep"
 	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/results"
 )
 
-// studies runs the study of a name, or every study of a paper's figure, and makes a page of them.
-func studies(ctx context.Context, c verb.Studies, s verb.Streams) error {
+// presets runs the study of a name, or every study of a paper's figure, and makes a page of them.
+func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
+	if c.File != "" || c.On != "local" {
+		return cli.Misusef("--preset %s: it has a grid of its own, and runs on this machine; --dry-run lists its runs", c.Preset)
+	}
 	list := presets.All()
-	if c.Name != "all" {
-		p, err := presets.Find(c.Name)
+	if c.Preset != "all" {
+		p, err := presets.Find(c.Preset)
 		if err != nil {
 			return err
 		}
@@ -47,7 +50,10 @@ func studies(ctx context.Context, c verb.Studies, s verb.Streams) error {
 		if err != nil {
 			return err
 		}
-		if grids[i], err = c.Grid(said, p.Options); err != nil {
+		if grids[i], err = c.runs(said, p.Options, s.Err); err == nil && !c.DryRun {
+			err = find(ctx, grids[i])
+		}
+		if err != nil {
 			return fmt.Errorf("preset %s: %w", p.Name, err)
 		}
 	}
@@ -62,11 +68,14 @@ func studies(ctx context.Context, c verb.Studies, s verb.Streams) error {
 		}
 		fmt.Fprintf(s.Err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
 		dir := filepath.Join(c.Out, p.Name)
-		done, err := c.Run(ctx, dir, grids[i])
+		f, failures, err := c.local(ctx, s, dir, grids[i])
+		if err == nil {
+			err = failed(f, failures)
+		}
 		if err != nil {
 			return err
 		}
-		part, err := partOf(p, dir, done, s)
+		part, err := partOf(p, dir, folders(f), s)
 		if err != nil {
 			return err
 		}

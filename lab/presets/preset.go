@@ -17,8 +17,8 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/lab/page"
+	"github.com/fedsim/fedsim/lab/sweep"
 )
 
 // Preset is the study of a figure.

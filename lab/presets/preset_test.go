@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/sweep"
 	_ "github.com/fedsim/fedsim/lab" // algorithms of the papers
 	"github.com/fedsim/fedsim/lab/presets"
+	"github.com/fedsim/fedsim/lab/sweep"
 )
 
 // Every preset is a grid that can be run at both scales, has a name of its own and claims

@@ -66,7 +66,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	var told results.Progress = p
 	if r.Format == "jsonl" {
-		told = events{s.Out}
+		told = verb.Events{W: s.Out}
 	}
 	result, err := training.Keep(ctx, e, told, how)
 	if result == nil {

@@ -5,10 +5,8 @@ package command
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,7 +27,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
@@ -38,7 +35,6 @@ import (
 
 type commands struct {
 	Run       runCmd       `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
-	Sweep     sweepCmd     `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
 	Results   resultsCmd   `cmd:"" help:"Table of finished runs: settings, metrics, means and paired differences over seeds."`
 	Compare   compareCmd   `cmd:"" help:"Test whether one run, or a method outside fedsim, is better than another on the same test."`
 	Plan      planCmd      `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
@@ -60,14 +56,12 @@ type commands struct {
 // newCommands makes the tree, whose flags for keys follow from their declarations.
 func newCommands() commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
-	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
 	return commands{
 		Added:     verb.Tree(),
 		Data:      dataCmd{Info: dataInfoCmd{Flags: dataFlags()}, IDs: dataIDsCmd{Flags: dataFlags()}, Pack: dataPackCmd{Flags: dataFlags()}, Raters: dataRatersCmd{Flags: raterFlags()}},
 		Recommend: recommendCmd{finishedRun: finishedRun{Flags: formFlags()}},
 		Similar:   similarCmd{finishedRun: finishedRun{Flags: formFlags()}},
 		Serve:     serveCmd{Flags: formFlags()},
-		Sweep:     sweepCmd{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
 		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}},
 		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
@@ -103,8 +97,8 @@ var program = cli.Program{
 		if _, kept := errors.AsType[*download.PartialError](err); kept {
 			return err
 		}
-		if s, ok := errors.AsType[*sweep.InterruptedError](err); ok {
-			return s
+		if k, ok := errors.AsType[verb.KeptError](err); ok {
+			return k
 		}
 		if u, ok := errors.AsType[*results.UncomparedError](err); ok {
 			return u
@@ -219,47 +213,3 @@ func values() map[string][]string {
 	}
 	return map[string][]string{"set": settings, "over": names, "data": append(data, published.Names()...), "metric": study.CommonMetrics()}
 }
-
-// events tells a program how far a run is: each event is a line of JSON.
-type events struct{ w io.Writer }
-
-// event is a line that tells of the course of a run. A nil number is not of its kind.
-type event struct {
-	Event  string `json:"event"`
-	Phase  string `json:"phase,omitempty"`
-	After  *int   `json:"after,omitempty"`
-	Rounds int    `json:"rounds,omitempty"`
-	Text   string `json:"text,omitempty"`
-	Done   *int   `json:"done,omitempty"`
-}
-
-// Start prints that a phase begins.
-func (e events) Start(label string, rounds int) {
-	e.write(event{Event: "phase", Phase: label, Rounds: rounds}) //nolint:errcheck // the next round says so, too
-}
-
-// Resumed prints the round after which a run continues.
-func (e events) Resumed(after, rounds int) {
-	e.write(event{Event: "resumed", After: &after, Rounds: rounds}) //nolint:errcheck // likewise
-}
-
-// Note prints a note.
-func (e events) Note(text string) { e.write(event{Event: "note", Text: text}) } //nolint:errcheck // likewise
-
-// Step prints a step of a phase.
-func (e events) Step(done int) { e.write(event{Event: "step", Done: &done}) } //nolint:errcheck // likewise
-
-// Round prints the results of a round.
-func (e events) Round(m results.Metrics, skipped error) error {
-	why := ""
-	if skipped != nil {
-		why = skipped.Error()
-	}
-	return e.write(struct {
-		Event string `json:"event"`
-		results.Metrics
-		Skipped string `json:"skipped,omitempty"`
-	}{"round", m, why})
-}
-
-func (e events) write(v any) error { return json.NewEncoder(e.w).Encode(v) }

@@ -4,17 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
-	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/lab/sweep"
 )
 
 // stoppable are runs that take some seconds, so that they write checkpoints before they are over.
@@ -130,12 +131,16 @@ func TestProcessThatIsStopped(t *testing.T) {
 func TestSweepThatIsKilledInARun(t *testing.T) {
 	effort.LongOnly(t, "runs that are stopped in the middle take seconds")
 	dir := t.TempDir()
-	described := append([]string{"sweep", "--jobs", "1", "--seeds", "1..2", "--data", "synthetic:small", "--baselines", "quick"}, stoppable["ideal sums"]...)
-	parser, c := runParser(t)
-	if _, err := parser.Parse(described); err != nil {
+	described := append([]string{"--seed", "1..2", "--data", "synthetic:small", "--baselines", "quick"}, stoppable["ideal sums"]...)
+	var said []config.Setting
+	for pair := range slices.Chunk(described, 2) {
+		said = append(said, config.Setting{Key: strings.TrimPrefix(pair[0], "--"), Value: pair[1], Origin: pair[0]})
+	}
+	grid, err := sweep.New(said, sweep.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := c.Sweep.runs(nil, sweep.Options{}, io.Discard)
+	runs, err := grid.Runs()
 	if err != nil || len(runs) != 2 {
 		t.Fatal(len(runs), err)
 	}
@@ -148,7 +153,7 @@ func TestSweepThatIsKilledInARun(t *testing.T) {
 		t.Fatal("it was not killed")
 	}
 	for _, out := range []string{"cut", "whole"} {
-		whole(t, append(described, "--out", filepath.Join(dir, out))...)
+		whole(t, append([]string{"sweep", "--jobs", "1", "--out", filepath.Join(dir, out)}, described...)...)
 	}
 	for i, how := range []string{"continues after round ", "no checkpoint of this run is there"} {
 		log, err := os.ReadFile(filepath.Join(cut, "logs", runs[i].Name+".txt"))

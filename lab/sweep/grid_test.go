@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/internal/families"
-	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/lab/sweep"
 )
 
 // said makes settings as flags do.

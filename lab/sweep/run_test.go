@@ -14,7 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/lab/sweep"
 )
 
 // stub makes a program in the place of fedsim that runs the script. In the script $name is the

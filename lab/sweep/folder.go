@@ -224,6 +224,9 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("interrupted; %d of %d runs are in %s, and the same command continues with the others", e.Finished, e.All, e.Folder)
 }
 
+// Kept marks an error that says what is kept.
+func (e *InterruptedError) Kept() {}
+
 // Run runs all open runs. A run that fails stops no other run. When ctx ends, Run interrupts the
 // running processes and returns an [InterruptedError].
 func (r Runner) Run(ctx context.Context, f *Folder) (failures []Failure, err error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/verb"
+	"github.com/fedsim/fedsim/lab/sweep"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -76,12 +76,7 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err = find(ctx, runs); err != nil {
 		return err
 	}
-	f, release, err := prepare(ctx, s, c.Out, runs)
-	if err != nil {
-		return err
-	}
-	defer release()
-	failures, err := c.local(ctx, s, f)
+	f, failures, err := c.local(ctx, s, c.Out, runs)
 	if err != nil {
 		return err
 	}
@@ -131,41 +126,16 @@ func (c *sweepCmd) last() (string, error) {
 	return filepath.Abs(dir)
 }
 
-// presets runs the studies of figures, and makes a page of them.
-func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
-	if c.File != "" || c.On != "local" {
-		return cli.Misusef("--preset %s: it has a grid of its own, and runs on this machine; --dry-run lists its runs", c.Preset)
+// local makes the runs in a folder, in processes of this machine.
+func (c *sweepCmd) local(ctx context.Context, s verb.Streams, path string, runs []sweep.Run) (*sweep.Folder, []sweep.Failure, error) {
+	f, release, err := prepare(ctx, s, path, runs)
+	if err != nil {
+		return nil, nil, err
 	}
-	if verb.RunStudies == nil {
-		return cli.Misusef("--preset %s: this program was built without the papers' studies; use fedsim itself", c.Preset)
-	}
-	grid := func(said []config.Setting, o sweep.Options) ([]sweep.Run, error) {
-		runs, err := c.runs(said, o, s.Err)
-		if err == nil && !c.DryRun {
-			err = find(ctx, runs)
-		}
-		return runs, err
-	}
-	run := func(ctx context.Context, dir string, runs []sweep.Run) ([]string, error) {
-		f, release, err := prepare(ctx, s, dir, runs)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		failures, err := c.local(ctx, s, f)
-		if err == nil {
-			err = failed(f, failures)
-		}
-		return folders(f), err
-	}
-	return verb.RunStudies(ctx, verb.Studies{Name: c.Preset, Scale: c.Scale, Out: c.Out, DryRun: c.DryRun, Grid: grid, Run: run}, s)
-}
-
-// local runs them in processes of this machine.
-func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) ([]sweep.Failure, error) {
+	defer release()
 	program, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cores := runtime.GOMAXPROCS(0)
 	jobs := c.Jobs
@@ -174,10 +144,11 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) (
 	}
 	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs)}
 	if c.Format == "jsonl" {
-		e := events{s.Out}
+		e := verb.Events{W: s.Out}
 		e.Start("runs", len(f.Runs))
 		r.Progress = func(x sweep.Progress) { e.Step(x.Finished + x.Failed) }
-		return r.Run(ctx, f)
+		failures, err := r.Run(ctx, f)
+		return f, failures, err
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
@@ -195,7 +166,8 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) (
 		}
 		p.Sparse(x.Finished+x.Failed, note)
 	}
-	return r.Run(ctx, f)
+	failures, err := r.Run(ctx, f)
+	return f, failures, err
 }
 
 // conclude prints what came of it.
