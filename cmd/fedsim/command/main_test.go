@@ -1,28 +1,84 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/internal/version"
 )
 
+// TestMain makes the test's own binary fedsim, where it is called by this name or with words that no test has: by a sweep, which starts the
+// program that it is in.
 func TestMain(m *testing.M) {
 	version.State("of a test") // internal/version tests the digest that stands for it otherwise
-	testscript.Main(m, map[string]func(){"fedsim": Main})
+	if filepath.Base(os.Args[0]) == "fedsim" || len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		Main()
+		return
+	}
+	os.Exit(onPath(m))
+}
+
+// onPath runs the tests with a folder on the path in which the binary is called fedsim.
+func onPath(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fedsim-path")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is of a test
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, filepath.Join(dir, "fedsim"))
+	}
+	if err != nil {
+		panic(err)
+	}
+	if err = os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}
+
+// here is held by the call of fedsim that has the process's folder and environment.
+var here sync.Mutex
+
+// inProcess is fedsim without a process of its own, which takes longer to start than most calls take. It has the folder and the
+// environment of its script; exec fedsim is a process.
+func inProcess(ts *testscript.TestScript, neg bool, args []string) {
+	if code := callHere(ts, args, ts.Stdout(), ts.Stderr()); neg != (code != 0) {
+		ts.Fatalf("exit code %d", code)
+	}
+}
+
+// callHere returns the exit code of a call in the process.
+func callHere(ts *testscript.TestScript, args []string, out, errs io.Writer) int {
+	here.Lock()
+	defer here.Unlock()
+	back, err := os.Getwd()
+	ts.Check(err)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	defer os.Chdir(back) //nolint:errcheck // the next call checks that it is where it wants to be
+	for _, name := range []string{"COLUMNS", "HOME", "TMPDIR", "XDG_CACHE_HOME"} {
+		before := os.Getenv(name)
+		ts.Check(os.Setenv(name, ts.Getenv(name)))
+		defer os.Setenv(name, before) //nolint:errcheck // likewise
+	}
+	return run(context.Background(), args, verb.Streams{Out: out, Err: errs})
 }
 
 // TestScript runs commands as a user would type them. Beside testscript's own commands
@@ -42,8 +98,12 @@ func TestScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scripts, err := filepath.Abs("testdata/script")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: scripts,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ML", real)
 			e.Setenv("COLUMNS", "1000") // patterns are of whole lines
@@ -62,6 +122,7 @@ func TestScript(t *testing.T) {
 			return err == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fedsim":    inProcess,
 			"refused":   refused,
 			"json":      checkJSON,
 			"same":      same,
@@ -76,21 +137,14 @@ func refused(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	err = ts.Exec("fedsim", args[1:]...)
-	code := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if code != want {
+	var out, errs strings.Builder
+	if code := callHere(ts, args[1:], io.MultiWriter(&out, ts.Stdout()), io.MultiWriter(&errs, ts.Stderr())); code != want {
 		ts.Fatalf("exit code %d, want %d", code, want)
 	}
-	if out := ts.ReadFile("stdout"); out != "" {
-		ts.Fatalf("a refusal printed a result: %s", out)
+	if out.Len() > 0 {
+		ts.Fatalf("a refusal printed a result: %s", out.String())
 	}
-	if strings.TrimSpace(ts.ReadFile("stderr")) == "" {
+	if strings.TrimSpace(errs.String()) == "" {
 		ts.Fatalf("a refusal without a word")
 	}
 	if _, err := os.Lstat(ts.MkAbs("runs")); !errors.Is(err, os.ErrNotExist) {
