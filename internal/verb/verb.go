@@ -37,8 +37,20 @@ func (s Streams) Warn(err error) {
 type Verb struct {
 	Name string // in lower case, as people type it
 	Help string // a line
-	// New returns a pointer to the verb's struct of flags, which has a method Run for kong.
-	New func() any
+	// New returns a pointer to the verb's struct of flags, which has a method Run for kong. It makes the flags of its keys by keys.
+	New func(keys MakeFlags) any
+}
+
+// MakeFlags is [NewKeyFlags], or makes none.
+type MakeFlags func(take func(*config.Key) bool) KeyFlags
+
+// Flagged returns what makes a verb's flags of keys for a call. To make those of all verbs takes longer than most calls need, so a call
+// of another verb gets none; what is asked of all verbs gets them.
+func Flagged(call []string, name string) MakeFlags {
+	if len(call) > 0 && call[0] != name && !strings.HasPrefix(call[0], "-") && !slices.Contains([]string{"help", "man", "completion", "complete"}, call[0]) {
+		return func(func(*config.Key) bool) KeyFlags { return KeyFlags{} }
+	}
+	return NewKeyFlags
 }
 
 var added []Verb
@@ -52,14 +64,14 @@ func Add(examples string, list ...Verb) {
 	Examples += examples
 }
 
-// Tree returns the added verbs as a part of the tree of commands.
-func Tree() kong.Plugins {
+// Tree returns the added verbs as a part of the tree of commands, for a call.
+func Tree(call []string) kong.Plugins {
 	if len(added) == 0 {
 		return nil
 	}
 	fields, values := make([]reflect.StructField, len(added)), make([]reflect.Value, len(added))
 	for i, v := range added {
-		values[i] = reflect.ValueOf(v.New()).Elem()
+		values[i] = reflect.ValueOf(v.New(Flagged(call, v.Name))).Elem()
 		fields[i] = reflect.StructField{Name: strings.ToUpper(v.Name[:1]) + v.Name[1:], Type: values[i].Type(), Tag: reflect.StructTag(fmt.Sprintf("cmd:\"\" help:%q", v.Help))}
 	}
 	tree := reflect.New(reflect.StructOf(fields))

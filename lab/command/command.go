@@ -26,40 +26,40 @@ func init() {
 	verb.Add(examples,
 		verb.Verb{
 			Name: "sweep", Help: "Run many experiments: all combinations of lists of values, on this machine or a cluster.",
-			New: func() any {
+			New: func(keys verb.MakeFlags) any {
 				perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
-				return &sweepCmd{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })}
+				return &sweepCmd{KeyFlags: keys(func(k *config.Key) bool { return !slices.Contains(perRun, k) })}
 			},
 		},
 		verb.Verb{
 			Name: "plot", Help: "Draw one picture of finished runs, as PDF, SVG or PNG.",
-			New: func() any { return new(plotCmd) },
+			New: func(verb.MakeFlags) any { return new(plotCmd) },
 		},
 		verb.Verb{
 			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
-			New: func() any { return new(reportCmd) },
+			New: func(verb.MakeFlags) any { return new(reportCmd) },
 		},
 		verb.Verb{
 			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
-			New: func() any {
-				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}}
+			New: func(keys verb.MakeFlags) any {
+				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: keys(func(*config.Key) bool { return true })}}
 			},
 		},
 		verb.Verb{
 			Name: "audit", Help: "Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound.",
-			New: func() any {
-				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !notAudited(k) })}}
+			New: func(keys verb.MakeFlags) any {
+				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: keys(func(k *config.Key) bool { return !notAudited(k) })}}
 			},
 		},
 		verb.Verb{
 			Name: "attack", Help: "Attack simulated runs: who was in them, what a user likes, what a client sent, what lying clients can do; at each epsilon.",
-			New: func() any {
-				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !notAttacked(k) })}}
+			New: func(keys verb.MakeFlags) any {
+				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: keys(func(k *config.Key) bool { return !notAttacked(k) })}}
 			},
 		},
 		verb.Verb{
 			Name: "verify", Help: "Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run.",
-			New: func() any { return new(verifyCmd) },
+			New: func(verb.MakeFlags) any { return new(verifyCmd) },
 		},
 	)
 	verb.OverTime = overTime

@@ -343,7 +343,7 @@ func goldenVariance(t *testing.T, plan []byte) float64 {
 // that have an effect. If there is no deployment it returns the reason.
 func goldenPublic(t *testing.T, words []string, effective map[string]string) []byte {
 	t.Helper()
-	c := newCommands()
+	c := newCommands(nil)
 	parser, err := kong.New(&c)
 	if err != nil {
 		t.Fatal(err)

@@ -53,17 +53,17 @@ type commands struct {
 	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
-// newCommands makes the tree, whose flags for keys follow from their declarations.
-func newCommands() commands {
+// newCommands makes the tree for a call, whose flags for keys follow from their declarations.
+func newCommands(call []string) commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	return commands{
-		Added:     verb.Tree(),
+		Added:     verb.Tree(call),
 		Data:      dataCmd{Info: dataInfoCmd{Flags: dataFlags()}, IDs: dataIDsCmd{Flags: dataFlags()}, Pack: dataPackCmd{Flags: dataFlags()}, Raters: dataRatersCmd{Flags: raterFlags()}},
 		Recommend: recommendCmd{finishedRun: finishedRun{Flags: formFlags()}},
 		Similar:   similarCmd{finishedRun: finishedRun{Flags: formFlags()}},
 		Serve:     serveCmd{Flags: formFlags()},
-		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(*config.Key) bool { return true })}},
-		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.NewKeyFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
+		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "run")(func(*config.Key) bool { return true })}},
+		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "plan")(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
 }
 
@@ -119,7 +119,7 @@ func complete() cli.Program {
 
 // runParsed is the command without the process around it. It calls parsed after the call is parsed.
 func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
-	c, p := newCommands(), complete()
+	c, p := newCommands(args), complete()
 	p.Bind = func() (any, error) {
 		parsed()
 		return s, nil
@@ -187,7 +187,7 @@ func fileHint(err error) string {
 
 // takers returns the commands that take a flag.
 func takers(flag string) (list []string) {
-	c := newCommands()
+	c := newCommands(nil)
 	parser, err := cli.Program{Name: "fedsim"}.Parser(&c)
 	if err != nil {
 		return nil

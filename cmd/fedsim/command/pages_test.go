@@ -15,7 +15,7 @@ func TestExamples(t *testing.T) {
 	effort.NotShort(t, "parsing takes seconds")
 	p := complete()
 	parse := func() *kong.Kong {
-		c := newCommands()
+		c := newCommands(nil)
 		parser, err := p.Parser(&c)
 		if err != nil {
 			t.Fatal(err)

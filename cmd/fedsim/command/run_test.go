@@ -185,7 +185,7 @@ func TestRunFlagsAreKeys(t *testing.T) {
 // runParser is the command as Kong has it, and what becomes of its arguments.
 func runParser(t *testing.T) (*kong.Kong, *commands) {
 	t.Helper()
-	c := newCommands()
+	c := newCommands(nil)
 	parser, err := kong.New(&c)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func parses(t *testing.T, text string) {
 		return
 	}
 	for line := range strings.Lines(next) {
-		c := newCommands()
+		c := newCommands(nil)
 		parser, err := program.Parser(&c)
 		if err != nil {
 			t.Fatal(err)
