@@ -250,10 +250,10 @@ func PackFile(ctx context.Context, spec string, o Options, path string) (p pack.
 
 // RegressionFile is the open file of a regression.
 type RegressionFile struct {
-	io.Reader        // unpacked text in UTF-8
-	Set       string // name of the set to make
-	Path      string // for messages
-	Size      int64  // packed bytes, 0 where the size is unknown
+	io.Reader                  // unpacked text in UTF-8
+	Set       string           // name of the set to make
+	Path      string           // for messages
+	Progress  func(read int64) // hears how many bytes were read; may be nil
 }
 
 // regressions reads a regression. It is nil in a program that imports no reader of regressions.
@@ -274,11 +274,10 @@ func loadRegression(ctx context.Context, s *files.Source, o Options) (*dataset.S
 	if regressions == nil {
 		return nil, fmt.Errorf("%s: label=%s names a regression, and this program has no reader of regressions; use the command fedsim", r.Path, o.Columns.Label)
 	}
-	size := r.Size
 	if _, err = r.Unwrap(ctx, o.files()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path, err)
 	}
-	return regressions(ctx, RegressionFile{Reader: r, Set: s.Name, Path: r.Path, Size: size}, o)
+	return regressions(ctx, RegressionFile{Reader: r, Set: s.Name, Path: r.Path, Progress: r.Progress}, o)
 }
 
 // Table reads a table whose first line names its columns. It may be packed, encoded and separated in any way that [Open]

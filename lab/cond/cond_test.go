@@ -292,10 +292,7 @@ func TestSwitchMovesNoPrediction(t *testing.T) {
 
 // The order of additions does not depend on the number of workers.
 func TestGradientDoesNotDependOnWorkers(t *testing.T) {
-	r, err := labelled.New(labelled.Shape{Rows: 3*chunk + 5, Cols: 4, Labels: labelled.TopLabels}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := labelled.New(labelled.Shape{Rows: 3*chunk + 5, Cols: 4, Labels: labelled.TopLabels}, 1)
 	x := ofRegression(r)
 	using(t, x, true)
 	theta := []float64{1, 2, 3, 4, 5}
@@ -317,10 +314,7 @@ func ofRegression(r *labelled.Data) *Examples {
 
 // The limit is the time of the two products by all features that a gradient needs.
 func BenchmarkGradient(b *testing.B) {
-	r, err := labelled.New(labelled.Shape{Rows: 20000, Cols: 100, Decay: 1, Labels: labelled.BottomLabels, Noise: .1}, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := labelled.New(labelled.Shape{Rows: 20000, Cols: 100, Decay: 1, Labels: labelled.BottomLabels, Noise: .1}, 1)
 	x := ofRegression(r)
 	using(b, x, true)
 	theta := make([]float64, 101)

@@ -36,15 +36,8 @@ func trained(t *testing.T, set *dataset.Set, settings string) *training.Result {
 // shaped makes a regression of 4,000 rows and 10 columns with σ_i = 1/i.
 func shaped(t *testing.T, labels regression.Alignment) *dataset.Set {
 	t.Helper()
-	r, err := regression.New(regression.Shape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := regression.NewSet(string(labels), r, -6, 6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	r := regression.New(regression.Shape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
+	return regression.NewSet(string(labels), r, -6, 6)
 }
 
 // lemma is the ratio of Lemma 4.13, √(Σ(ŷ_i·σmax/σ_i)²/Σŷ_i²), for σ_i = 1/i: by hand 1, √(Σi²/10)

@@ -46,12 +46,7 @@ var criteoAfter = []string{criteoSale, "time_delay_for_conversion", "click_times
 func readFile(ctx context.Context, f read.RegressionFile, o read.Options) (*dataset.Set, error) {
 	private := strings.FieldsFunc(o.Columns.Private, func(r rune) bool { return r == '+' })
 	t := &fileTable{table: table{File: f.Path}, label: o.Columns.Label, separator: o.Form.Separator, id: o.Columns.User, private: private}
-	counted := &counting{Reader: f, done: func(n int64) {
-		if o.Progress != nil {
-			o.Progress(n, f.Size)
-		}
-	}}
-	if err := t.read(ctx, counted); err != nil {
+	if err := t.read(ctx, f); err != nil {
 		return nil, err
 	}
 	if t.criteo && o.Min == nil && o.Max == nil {
@@ -90,22 +85,6 @@ func distinct(file, column string, ids []string) error {
 	return nil
 }
 
-// counting tells how much was read.
-type counting struct {
-	io.Reader
-	n, told int64
-	done    func(int64)
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	if c.n += int64(n); c.n-c.told > 1<<20 || err != nil {
-		c.told = c.n
-		c.done(c.n)
-	}
-	return n, err
-}
-
 // fileTable is a file as it is read.
 type fileTable struct {
 	table
@@ -117,8 +96,8 @@ type fileTable struct {
 	ids           []string
 }
 
-func (t *fileTable) read(ctx context.Context, r io.Reader) error {
-	b := bufio.NewReaderSize(r, 1<<16)
+func (t *fileTable) read(ctx context.Context, f read.RegressionFile) error {
+	b := bufio.NewReaderSize(f, 1<<16)
 	first, err := b.Peek(1 << 12)
 	if len(first) == 0 && err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: %w", t.File, err)
@@ -150,8 +129,13 @@ func (t *fileTable) read(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	var told int64
 	for {
 		record, err := c.Read()
+		if n := c.InputOffset(); f.Progress != nil && (n-told > 1<<20 || err != nil) {
+			told = n
+			f.Progress(n)
+		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -362,10 +346,8 @@ func parseRegression(name string) (Shape, error) {
 	if len(parts) > 2 {
 		s.Labels = Alignment(parts[2])
 	}
-	if err == nil {
-		err = s.Validate()
-	}
-	if err != nil || len(parts) > 3 {
+	known := []Alignment{TopLabels, UniformLabels, BottomLabels}
+	if err != nil || !(s.Decay >= 0) || math.IsInf(s.Decay, 1) || !slices.Contains(known, s.Labels) || len(parts) > 3 {
 		return s, fmt.Errorf("%q is no regression; want %s, or %s-DECAY-LABELS such as %s-0.5-uniform: singular values i^-DECAY, and labels in the directions %s, %s or %s",
 			name, regressionName, regressionName, regressionName, TopLabels, UniformLabels, BottomLabels)
 	}
@@ -382,12 +364,5 @@ func openRegression(ctx context.Context, name string, o synthetic.Options) (*dat
 	if err != nil {
 		return nil, err
 	}
-	r, err := New(s, regressionSeed)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return NewSet(prefix+name, r, lo, hi)
+	return NewSet(prefix+name, New(s, regressionSeed), lo, hi), ctx.Err()
 }

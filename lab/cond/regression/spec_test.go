@@ -18,7 +18,7 @@ func TestSyntheticRegressionNames(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for _, name := range []string{"regression-x", "regression-1-left", "regression-1-top-3", "regression--1"} {
+	for _, name := range []string{"regression-x", "regression-1-left", "regression-1-top-3", "regression--1", "regression-NaN", "regression-inf"} {
 		if _, err := parseRegression(name); err == nil || !strings.Contains(err.Error(), "want regression, or regression-DECAY-LABELS") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -142,9 +143,8 @@ func (t *table) features() (x []float64, names []string, err error) {
 			}
 			continue
 		}
-		for _, f := range c.oneHot() {
-			names, columns = append(names, f.name), append(columns, f.values)
-		}
+		values, of := c.oneHot()
+		names, columns = append(names, values...), append(columns, of...)
 		if len(names) > mostProfile {
 			break
 		}
@@ -167,21 +167,14 @@ func (t *table) features() (x []float64, names []string, err error) {
 // standardised returns the numbers with mean 0 and deviation 1; a missing number becomes the mean. It
 // returns nil if all numbers are alike.
 func standardised(v []float64) []float64 {
-	var n, sum, square float64
-	for _, x := range v {
-		if !math.IsNaN(x) {
-			n++
-			sum += x
-		}
+	known := slices.DeleteFunc(slices.Clone(v), math.IsNaN)
+	n, sum, square := float64(len(known)), 0., 0.
+	for _, x := range known {
+		sum += x
 	}
-	if n == 0 {
-		return nil
-	}
-	mean := sum / n
-	for _, x := range v {
-		if !math.IsNaN(x) {
-			square += float64((x - mean) * (x - mean))
-		}
+	mean := sum / n // NaN of none
+	for _, x := range known {
+		square += float64((x - mean) * (x - mean))
 	}
 	deviation := math.Sqrt(square / n)
 	if !(deviation > 1e-12*math.Abs(mean)) || math.IsInf(deviation, 1) {
@@ -196,39 +189,37 @@ func standardised(v []float64) []float64 {
 	return out
 }
 
-type profileColumn struct {
-	name   string
-	values []float64
+// oneHot is a feature for each value, in their order as text, or, where there are too many, for each bucket of their hashes.
+// Features that never vary are left out.
+func (c *column) oneHot() (names []string, columns [][]float64) {
+	places, all := c.places(mostValues, func(v string) int32 { return int32(hash(v) % mostValues) })
+	for j := range min(len(all), mostValues) {
+		name, values := fmt.Sprintf("#%d", j), make([]float64, len(c.Words))
+		if len(all) <= mostValues {
+			name = all[j]
+		}
+		for i, w := range c.Words {
+			if w >= 0 && int(places[w]) == j {
+				values[i] = 1
+			}
+		}
+		if slices.Min(values) < slices.Max(values) {
+			names, columns = append(names, c.Name+"="+name), append(columns, values)
+		}
+	}
+	return names, columns
 }
 
-// oneHot is a feature for each value, in their order as text, or, where there are too many, for each bucket of their hashes.
-func (c *column) oneHot() []profileColumn {
-	buckets, names := make([]int, len(c.Values)), slices.Sorted(slices.Values(c.Values))
-	if len(names) > mostValues {
-		names = make([]string, mostValues)
-		for j := range names {
-			names[j] = fmt.Sprintf("#%d", j)
+// places numbers the values by their order as text or, if there are more than most, by a hash. It also returns them in that order.
+func (c *column) places(most int, hashed func(v string) int32) (places []int32, sorted []string) {
+	sorted = slices.Sorted(slices.Values(c.Values))
+	return lists.Map(c.Values, func(v string) int32 {
+		if len(sorted) > most {
+			return hashed(v)
 		}
-	}
-	for k, v := range c.Values {
-		if len(c.Values) <= mostValues {
-			buckets[k], _ = slices.BinarySearch(names, v)
-			continue
-		}
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, v) // never fails, says hash.Hash
-		buckets[k] = int(h.Sum64() % mostValues)
-	}
-	out := make([]profileColumn, len(names))
-	for j, name := range names {
-		out[j] = profileColumn{c.Name + "=" + name, make([]float64, len(c.Words))}
-	}
-	for i, w := range c.Words {
-		if w >= 0 {
-			out[buckets[w]].values[i] = 1
-		}
-	}
-	return slices.DeleteFunc(out, func(f profileColumn) bool { return slices.Min(f.values) == slices.Max(f.values) })
+		at, _ := slices.BinarySearch(sorted, v)
+		return int32(at)
+	}), sorted
 }
 
 // fields returns the columns of a table, except columns with fewer than two values.
@@ -248,22 +239,14 @@ func (c *column) field() dataset.Field {
 	if c.Words == nil {
 		return c.bins()
 	}
-	f := dataset.Field{Name: c.Name, Values: make([]int32, len(c.Words))}
-	sorted := slices.Sorted(slices.Values(c.Values))
-	many := len(sorted) > mostWords
-	f.Size = min(len(sorted), mostWords) + 1
-	for i, w := range c.Words {
-		switch {
-		case w < 0:
-			f.Values[i] = int32(f.Size - 1)
-		case many:
-			f.Values[i] = bucket(c.Name, c.Values[w], mostWords)
-		default:
-			at, _ := slices.BinarySearch(sorted, c.Values[w])
-			f.Values[i] = int32(at)
+	places, _ := c.places(mostWords, func(v string) int32 { return bucket(c.Name, v, mostWords) })
+	size := min(len(places), mostWords) + 1
+	return dataset.Field{Name: c.Name, Size: size, Values: lists.Map(c.Words, func(w int32) int32 {
+		if w < 0 {
+			return int32(size - 1)
 		}
-	}
-	return f
+		return places[w]
+	})}
 }
 
 // bins cuts numbers where as many are below as above, and so on: equal numbers are in one bin.
@@ -276,16 +259,13 @@ func (c *column) bins() dataset.Field {
 			ends = append(ends, v)
 		}
 	}
-	f := dataset.Field{Name: c.Name, Size: len(ends) + 2, Values: make([]int32, len(c.numbers))}
-	for i, v := range c.numbers {
+	return dataset.Field{Name: c.Name, Size: len(ends) + 2, Values: lists.Map(c.numbers, func(v float64) int32 {
 		if math.IsNaN(v) {
-			f.Values[i] = int32(f.Size - 1)
-			continue
+			return int32(len(ends) + 1)
 		}
 		at, _ := slices.BinarySearch(ends, v)
-		f.Values[i] = int32(at)
-	}
-	return f
+		return int32(at)
+	})}
 }
 
 // mostWords bounds the values of a field of words; more values are hashed into as many.
@@ -296,10 +276,12 @@ const numberBins = 32
 
 // bucket hashes a word of a field to one of size values (FNV-1a of name and word). A model that learns from the field cannot tell
 // apart words that share a value.
-func bucket(name, word string, size int) int32 {
+func bucket(name, word string, size int) int32 { return int32(hash(name+"\x00"+word) % uint64(size)) }
+
+func hash(text string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, name+"\x00"+word) // never fails, says hash.Hash
-	return int32(h.Sum64() % uint64(size))
+	_, _ = io.WriteString(h, text) // never fails, says hash.Hash
+	return h.Sum64()
 }
 
 func init() {
@@ -317,24 +299,12 @@ type Data struct {
 
 // NewSet makes a set of a regression. Its examples are the users 1 to Rows, and each rates the single item, by its label. Labels
 // beyond the scale count as its ends, since a refused label would reveal its value. Features are numbered.
-func NewSet(name string, r *Data, lo, hi float64) (*dataset.Set, error) {
-	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows {
-		return nil, fmt.Errorf("%s: %d features and %d labels for %d rows and %d columns; there must be a feature for each row and column and a label for each row",
-			name, len(r.X), len(r.Y), r.Rows, r.Cols)
-	}
-	if !(lo < hi) || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
-		return nil, fmt.Errorf("%s: %w: %v to %v; want two finite numbers, the lower first", name, dataset.ErrScale, lo, hi)
-	}
-	for k, v := range r.X {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("%s: feature %d of row %d is %v; features must be finite", name, k%r.Cols+1, k/r.Cols+1, v)
-		}
-	}
+func NewSet(name string, r *Data, lo, hi float64) *dataset.Set {
 	columns := make([]string, r.Cols)
 	for j := range columns {
 		columns[j] = fmt.Sprintf("x%d", j+1)
 	}
-	return dataset.FromLabels(name, dataset.NewProfile(columns, r.X), r.Y, lo, hi), nil
+	return dataset.FromLabels(name, dataset.NewProfile(columns, r.X), r.Y, lo, hi)
 }
 
 // Alignment is which singular directions of the features the labels lie in.
@@ -356,26 +326,8 @@ type Shape struct {
 	Noise      float64   // standard deviation of what no feature explains, at least 0
 }
 
-// Validate reports the first value that describes no regression.
-func (s Shape) Validate() error {
-	switch {
-	case s.Cols < 1 || s.Rows < s.Cols:
-		return fmt.Errorf("dataset: regression has %d rows and %d columns; it needs at least one column, and as many rows as columns", s.Rows, s.Cols)
-	case !(s.Decay >= 0) || math.IsInf(s.Decay, 1):
-		return fmt.Errorf("dataset: regression's decay is %v; it must be at least 0 and finite", s.Decay)
-	case !(s.Noise >= 0) || math.IsInf(s.Noise, 1):
-		return fmt.Errorf("dataset: regression's noise is %v; it must be at least 0 and finite", s.Noise)
-	case s.Labels != TopLabels && s.Labels != UniformLabels && s.Labels != BottomLabels:
-		return fmt.Errorf("dataset: regression's labels are %q; they must be %s, %s or %s", s.Labels, TopLabels, UniformLabels, BottomLabels)
-	}
-	return nil
-}
-
 // New makes a regression of the shape. The same seed makes the same. It takes time in Rows·Cols².
-func New(s Shape, seed uint64) (*Data, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
+func New(s Shape, seed uint64) *Data {
 	rng := rand.New(rand.NewPCG(seed, 0x72656772657373)) // "regress"
 	u, v := orthonormal(rng, s.Rows, s.Cols), orthonormal(rng, s.Cols, s.Cols)
 	r := &Data{Rows: s.Rows, Cols: s.Cols, X: make([]float64, s.Rows*s.Cols), Y: make([]float64, s.Rows)}
@@ -393,7 +345,7 @@ func New(s Shape, seed uint64) (*Data, error) {
 	for i := range r.Y {
 		r.Y[i] += s.Noise * rng.NormFloat64()
 	}
-	return r, nil
+	return r
 }
 
 // share is ŷ_k.
