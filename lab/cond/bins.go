@@ -3,8 +3,8 @@ package cond
 import (
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/lists"
@@ -184,32 +184,14 @@ func (p priorSums) fit(a, b int, up float64) (value, cost float64) {
 
 // bin returns the bin of a cell.
 func (b *Bins) bin(cell int) int {
-	for j, end := range b.Ends {
-		if cell < end {
-			return j
-		}
-	}
-	return len(b.Ends) - 1
-}
-
-// answers returns the randomised response for each label: a bin.
-func (b *Bins) answers(y []float64, secret entropy.Source) ([]int, error) {
-	of := make([]int, b.Options.Cells)
-	for c := range of {
-		of[c] = b.bin(c)
-	}
-	out := lists.Map(y, func(v float64) int { return of[b.Options.cell(v)] })
-	if err := b.response.Randomise(out, noise.NewBits(secret.Stream("label response", 0))); err != nil {
-		return nil, fmt.Errorf("cond: randomised response of labels: %w", err)
-	}
-	return out, nil
+	at, _ := slices.BinarySearch(b.Ends, cell+1)
+	return at
 }
 
 // NoisyLabels holds labels that may be public.
 type NoisyLabels struct {
-	Bins      *Bins
-	Answers   []int // the answered bin of each label
-	Statement dp.Statement
+	Bins    *Bins
+	Answers []int // the answered bin of each label
 }
 
 // RandomisedLabels releases labels by RR-on-Bins. Learning from the result costs no more privacy. Labels may be any numbers.
@@ -218,15 +200,11 @@ func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*Noisy
 	if err != nil {
 		return nil, err
 	}
-	answers, err := b.answers(y, secret)
-	if err != nil {
-		return nil, err
+	answers := lists.Map(y, func(v float64) int { return b.bin(o.cell(v)) })
+	if err := b.response.Randomise(answers, noise.NewBits(secret.Stream("label response", 0))); err != nil {
+		return nil, fmt.Errorf("cond: randomised response of labels: %w", err)
 	}
-	s := dp.Statement{
-		Epsilon: b.Epsilon, Unit: dp.Example, Relation: dp.Label,
-		Accountant: dp.Pure, Sampling: dp.NoSampling, Noise: dp.RandomizedResponse,
-	}
-	return &NoisyLabels{b, answers, s}, s.Validate()
+	return &NoisyLabels{b, answers}, nil
 }
 
 // Values returns the value with the least expected squared error for each label. A plain regression

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
@@ -227,8 +226,8 @@ func TestBinsOfOddLabels(t *testing.T) {
 				t.Errorf("%s: a label became %v; the range is 0 to 1", name, v)
 			}
 		}
-		if len(l.Answers) != len(y) || l.Statement.Delta != 0 || l.Statement.Epsilon != 1 || l.Statement.Accountant != dp.Pure {
-			t.Errorf("%s: %d answers for %d labels, and the statement %v", name, len(l.Answers), len(y), l.Statement)
+		if len(l.Answers) != len(y) || l.Bins.Epsilon != 1 {
+			t.Errorf("%s: %d answers for %d labels, and ε is %v", name, len(l.Answers), len(y), l.Bins.Epsilon)
 		}
 	}
 	o := BinsOptions{Low: 0, High: 1, Cells: 4}

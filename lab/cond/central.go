@@ -29,11 +29,11 @@ type regressed struct{ *instance }
 
 // openLabels sets up the releases: labels with ε·share, and steps with the rest.
 func openLabels(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
-	x := &labelsInstance{regressed: regressed{&instance{setup: s, bias: userBias.Is(s.Config, yes), ridge: userRidge.Value(s.Config)}}, share: 1}
-	var err error
-	if x.params, err = newParams(s); err != nil {
+	of, err := newInstance(s)
+	if err != nil {
 		return nil, err
 	}
+	x := &labelsInstance{regressed: regressed{of}, share: 1}
 	x.params.publish = 1 // moments stay in this place
 	if f.steps {
 		x.share, x.steps = labelShare.Value(s.Config), algorithm.Rounds.Int(s.Config)
@@ -180,23 +180,18 @@ func (x *labelsInstance) step(ctx context.Context, examples *Examples, m moments
 	if err != nil {
 		return nil, err
 	}
-	normal, err := noise.NewGaussian(z * 2 * x.params.clip)
+	normal, err := newGridded(z * 2 * x.params.clip)
 	if err != nil {
 		return nil, err
 	}
 	bits := noise.NewBits(src.Stream("label steps", 0))
-	_, exponent := math.Frexp(z * 2 * x.params.clip)
-	grid := math.Ldexp(1, exponent-gridBits)
 	theta, out := make([]float64, x.params.len()), slices.Clone(start)
 	rate := step.Value(x.setup.Config) / (2 * t.curvature) / m.examples
 	half := x.steps - x.steps/2
 	for k := range x.steps {
 		g := left.gradient(theta, run)
-		if err := errors.Join(normal.Add(g, bits), ctx.Err()); err != nil {
+		if err := errors.Join(normal.addTo(g, bits), ctx.Err()); err != nil {
 			return nil, err
-		}
-		for j, v := range g {
-			g[j] = math.Round(v/grid) * grid
 		}
 		t.penalise(x.params.layout, g, theta, m.examples)
 		for j, v := range g {
@@ -210,10 +205,6 @@ func (x *labelsInstance) step(ctx context.Context, examples *Examples, m moments
 	}
 	return out, nil
 }
-
-// gridBits says how much finer than the noise the grid is. The grid is coarse against the spacing
-// of the draws, whose low bits may betray the numbers under them. It costs no accuracy.
-const gridBits = 20
 
 func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	b := algorithm.Baseline{Name: "non_private", Itself: !x.setup.Private()}

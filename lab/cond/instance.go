@@ -31,18 +31,19 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	case f.about.Clients == algorithm.Nobody:
 		return openLabels(s, f)
 	}
-	x := &instance{setup: s, bias: userBias.Is(s.Config, yes), ridge: userRidge.Value(s.Config)}
-	if err := x.deal(); err != nil {
-		return nil, err
+	x, err := newInstance(s)
+	if err == nil {
+		err = x.deal()
 	}
-	var err error
-	if x.params, err = newParams(s); err != nil {
-		return nil, err
+	if err == nil {
+		err = x.schedule(f)
 	}
-	if err = x.schedule(f); err != nil {
-		return nil, err
-	}
-	return x, nil
+	return x, err
+}
+
+func newInstance(s *algorithm.Setup) (*instance, error) {
+	p, err := newParams(s)
+	return &instance{setup: s, params: p, bias: userBias.Is(s.Config, yes), ridge: userRidge.Value(s.Config)}, err
 }
 
 // deal divides the users among the parties.
@@ -192,8 +193,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 		}
 	}
 	t := newExamples(x.params, profile, rows)
-	var weights []float64
-	return &algorithm.Party{Ratings: len(t.item), Trainer: &finishing{t, &weights}, Result: func() []model.Embeddings {
+	return &algorithm.Party{Ratings: len(t.item), Trainer: t, Result: func() []model.Embeddings {
 		if !x.bias {
 			return nil
 		}
@@ -201,24 +201,10 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 		if x.params.profile > 0 {
 			d = &dataset.Profile{Columns: x.setup.Data.Profile.Columns, X: profile}
 		}
-		scores, items := x.scores(len(rows), d, weights)
+		scores, items := x.scores(len(rows), d, t.final)
 		b := x.fit(rows, scores, items)
 		return []model.Embeddings{{Named: model.Named{Name: biasName, Matrix: model.Wrap(len(b), 1, b)}, IDs: model.At(which.IDs, users)}}
 	}}, nil
-}
-
-// finishing keeps the final weights.
-type finishing struct {
-	*Examples
-	weights *[]float64
-}
-
-func (f *finishing) Finish(weights []byte, _ protocol.Runner) error {
-	b, err := model.NewBroadcast(weights, f.params.len(), 1)
-	if err == nil {
-		*f.weights = b.Matrix().Data()
-	}
-	return err
 }
 
 func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
@@ -393,24 +379,23 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 			return nil, err
 		}
 	}
-	p, err := newParams(s)
+	x, err := newInstance(s)
 	if err != nil {
 		return nil, err
 	}
-	w, err := files.Matrix(weightsName, p.len(), 1)
+	w, err := files.Matrix(weightsName, x.params.len(), 1)
 	if err != nil {
 		return nil, err
 	}
-	x := &instance{setup: s, params: p}
 	users, items := x.scores(set.Users, nil, w.Data())
-	if userBias.Is(c, yes) && files.Has(biasName) {
+	if x.bias && files.Has(biasName) {
 		b, err := files.Matrix(biasName, set.Users, 1)
 		if err != nil {
 			return nil, err
 		}
 		users = b.Data()
 	}
-	return &algorithm.Saved{Items: p.items.rows, Popularity: algorithm.PopularityOf(items), Score: func(user int, out []float64) {
+	return &algorithm.Saved{Items: x.params.items.rows, Popularity: algorithm.PopularityOf(items), Score: func(user int, out []float64) {
 		for j, v := range items {
 			out[j] = users[user] + v
 		}

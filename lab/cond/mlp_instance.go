@@ -109,12 +109,11 @@ func ratingFields(users, items int) *Categorical {
 
 func (x *mlpInstance) options(f *family) {
 	c := x.setup.Config
-	x.o = DefaultMLPOptions()
-	x.o.Width, x.o.Steps = algorithm.Rank.Int(c), algorithm.Rounds.Int(c)
-	x.o.Hidden = hiddenOf(hidden.Of(c))
-	x.o.SamplingRate = min(1, batch.Value(c)/float64(max(1, len(x.train.Y))))
-	x.o.Rate, x.o.Clip, x.o.Seed = rate.Value(c), clip.Value(c), algorithm.Seed.Of(c)
-	x.o.Budget = dp.Budget{Epsilon: algorithm.Epsilon.Value(c), Delta: algorithm.Delta.Value(c), Accountant: dp.Accountant(algorithm.Accountant.Of(c))}
+	x.o = MLPOptions{
+		Width: algorithm.Rank.Int(c), Steps: algorithm.Rounds.Int(c), Hidden: hiddenOf(hidden.Of(c)), Spread: 0.01, // the paper's
+		SamplingRate: min(1, batch.Value(c)/float64(max(1, len(x.train.Y)))), Rate: rate.Value(c), Clip: clip.Value(c), Seed: algorithm.Seed.Of(c),
+		Budget: dp.Budget{Epsilon: algorithm.Epsilon.Value(c), Delta: algorithm.Delta.Value(c), Accountant: dp.Accountant(algorithm.Accountant.Of(c))},
+	}
 	if f.switches {
 		x.o.Switch = min(max(1, int(math.Round(switchAt.Value(c)*float64(x.o.Steps)))), x.o.Steps-1)
 	}

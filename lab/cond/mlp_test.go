@@ -41,11 +41,10 @@ func categorical(n, public, private, size int, seed uint64) *Categorical {
 }
 
 func mlpOptions(epsilon float64) MLPOptions {
-	o := DefaultMLPOptions()
-	o.Width, o.Hidden = 3, [2]int{5, 4}
-	o.Steps, o.SamplingRate, o.Rate, o.Clip = 20, .25, .01, 1
-	o.Budget = dp.Budget{Epsilon: epsilon, Delta: 1e-6, Accountant: dp.PLD}
-	return o
+	return MLPOptions{
+		Width: 3, Hidden: [2]int{5, 4}, Spread: 0.01, Steps: 20, SamplingRate: .25, Rate: .01, Clip: 1,
+		Budget: dp.Budget{Epsilon: epsilon, Delta: 1e-6, Accountant: dp.PLD}, Run: protocol.Workers(1),
+	}
 }
 
 func mlpRunOf(t testing.TB, c *Categorical, o MLPOptions, seed uint64) *mlpRun {

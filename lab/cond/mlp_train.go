@@ -97,9 +97,36 @@ func (r *mlpRun) model() *MLP {
 // calibration is the noise of a run, and its statement.
 type calibration struct {
 	statement dp.Statement
-	coin      uint64          // an example is in a sample if 32 bits are below it: q in units of 2^-32
-	normal    *noise.Gaussian // nil: none
-	grid      float64
+	coin      uint64 // an example is in a sample if 32 bits are below it: q in units of 2^-32
+	*gridded         // noise; nil: none
+}
+
+// gridded is normal noise on sums that are rounded to a grid. The grid depends on the noise alone. It is coarse against the spacing of
+// draws, whose low bits may betray the numbers under them, and costs no accuracy.
+type gridded struct {
+	normal *noise.Gaussian
+	grid   float64
+}
+
+// gridBits says how much finer than the noise the grid is.
+const gridBits = 20
+
+func newGridded(deviation float64) (*gridded, error) {
+	normal, err := noise.NewGaussian(deviation)
+	_, exponent := math.Frexp(deviation)
+	return &gridded{normal, math.Ldexp(1, exponent-gridBits)}, err
+}
+
+// addTo adds noise to a sum, and rounds it.
+func (n *gridded) addTo(sum []float64, bits *noise.Bits) error {
+	if err := n.normal.Add(sum, bits); err != nil {
+		return fmt.Errorf("noise: %w", err)
+	}
+	inverse := 1 / n.grid // both are powers of two
+	for j, v := range sum {
+		sum[j] = math.RoundToEven(v*inverse) * n.grid
+	}
+	return nil
 }
 
 // rate returns the sampling rate of the draws, which is accounted for.
@@ -130,18 +157,12 @@ func (o MLPOptions) calibrate(relation dp.Relation) (calibration, error) {
 	if q < 1 {
 		cost = b.Replaced(cost)
 	}
-	if x.normal, err = noise.NewGaussian(z * moved); err != nil {
+	if x.gridded, err = newGridded(z * moved); err != nil {
 		return x, err
 	}
-	_, exponent := math.Frexp(z * moved)
-	x.grid = math.Ldexp(1, exponent-mlpGridBits)
 	x.statement.Epsilon, x.statement.Accountant, x.statement.Noise = cost.Epsilon, cost.Accountant, dp.FloatGaussianNoise
 	return x, x.statement.Validate()
 }
-
-// mlpGridBits says how much finer than the noise the grid of released sums is. The grid is coarse
-// against the spacing of draws, whose low bits may betray the numbers under them.
-const mlpGridBits = 20
 
 // plain ends conditioning. Embeddings become conditioned embeddings, so that no prediction moves.
 // Adam's moments, which belong to other parameters, begin again.
@@ -200,7 +221,10 @@ func (r *mlpRun) step(step uint64) error {
 	r.age++
 	r.o.Run.Each(len(r.failed), func(block int) {
 		from, to := block*noiseBlock, min((block+1)*noiseBlock, len(r.gradient))
-		r.failed[block] = r.release(step, block, r.gradient[from:to])
+		r.failed[block] = nil
+		if r.gridded != nil {
+			r.failed[block] = r.addTo(r.gradient[from:to], noise.NewBits(r.stream("noise", step, block)))
+		}
 		if r.failed[block] == nil {
 			r.failed[block] = r.adam(from, to)
 		}
@@ -216,21 +240,6 @@ func (r *mlpRun) step(step uint64) error {
 // noiseBlock is the number of parameters for one stream of noise. Workers share blocks, and blocks
 // do not depend on the number of workers.
 const noiseBlock = 8192
-
-// release adds the noise of a block of a sum, and rounds to the grid.
-func (r *mlpRun) release(step uint64, block int, sum []float64) error {
-	if r.normal == nil {
-		return nil
-	}
-	if err := r.normal.Add(sum, noise.NewBits(r.stream("noise", step, block))); err != nil {
-		return fmt.Errorf("noise: %w", err)
-	}
-	inverse := 1 / r.grid // both are powers of two
-	for j, v := range sum {
-		sum[j] = math.RoundToEven(v*inverse) * r.grid
-	}
-	return nil
-}
 
 const (
 	adamFirst  = 0.9
@@ -318,12 +327,6 @@ type MLPOptions struct {
 	Run          protocol.Runner // does not change the result
 
 	whole bool // tables have all values of public fields: for a model that is read, not trained
-}
-
-// DefaultMLPOptions returns the paper's model sizes: embeddings of 16, hidden layers of 64 and 32
-// units, and a start of N(0, 0.01²). The caller must set steps, rates, clip and budget.
-func DefaultMLPOptions() MLPOptions {
-	return MLPOptions{Width: 16, Hidden: [2]int{64, 32}, Spread: 0.01, Run: protocol.Workers(1)}
 }
 
 // FieldConditioning returns C of public fields, by field and value: the factor of the value's

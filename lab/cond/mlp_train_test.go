@@ -170,7 +170,8 @@ func BenchmarkMLP(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			const n, batch = 200_000, 4096
 			c := categorical(n, 9, 8, bench.size, 1)
-			o := DefaultMLPOptions()
+			o := mlpOptions(1)
+			o.Width, o.Hidden = 16, [2]int{64, 32}
 			o.Steps, o.SamplingRate, o.Rate, o.Clip = 1000, float64(batch)/n, .001, 1
 			o.Budget, o.Run = dp.Budget{Epsilon: 1, Delta: 1e-6, Accountant: dp.RDP}, protocol.Workers(2)
 			o.C = fieldConditioning(b, c)

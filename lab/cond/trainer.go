@@ -47,6 +47,7 @@ type Examples struct {
 	sent  []float64 // the applied transform, as it was broadcast
 	using *transform
 	rows  *transformed
+	final []float64 // weights, of a run that has ended
 }
 
 // transformed holds features after the transform, and their lengths.
@@ -95,9 +96,12 @@ func (x *Examples) Contribute(p *protocol.Plan, _ entropy.Source, run protocol.R
 	return []protocol.Vector{{Value: x.gradient(v[:n], run)}}, nil
 }
 
-// Finish does nothing: a party does the remaining work when it predicts.
+// Finish keeps the final weights. A party does the remaining work when it predicts.
 func (x *Examples) Finish(weights []byte, _ protocol.Runner) error {
-	_, err := model.NewBroadcast(weights, x.params.len(), 1)
+	b, err := model.NewBroadcast(weights, x.params.len(), 1)
+	if err == nil {
+		x.final = b.Matrix().Data()
+	}
 	return err
 }
 
