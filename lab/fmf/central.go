@@ -16,49 +16,15 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// CentralParams holds the settings of Central, which the keys of sgd-mf check.
-type CentralParams struct {
-	kernel.Params
-	Epochs       int     // passes over the ratings
-	LearningRate float64 // of the first 80% of the passes falling to a tenth
-	// Passed, if set, is called after each pass.
-	Passed func(epoch int, f *model.Factors) error
-	// From, if set, holds the embeddings after Done passes; the later passes follow, to the same bits.
-	From *model.Factors
-	Done int
-}
-
-// Central is SGD matrix factorization with embedding clipping on all ratings in one place: one projected step on u_i and v_j for
+// central is SGD matrix factorization with embedding clipping on all ratings in one place: one projected step on u_i and v_j for
 // each rating of a pass. Ratings are in blocks, which each pass takes in a new seeded random order, on all workers of the runner
 // and to the same bits for any number of them. It is the ceiling for federations of the same model, and not private.
-func Central(ctx context.Context, train dataset.Ratings, p CentralParams, run protocol.Runner) (*model.Factors, error) {
-	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
-	rng := entropy.Public(p.Seed, "baseline/central")
-	p.Scatter(f.Users, rng)
-	if p.From != nil {
-		f = &model.Factors{Users: p.From.Users.Clone(), Items: p.From.Items.Clone()}
-	}
-	grid := newBlocks(train, rng)
-	for epoch := p.Done + 1; epoch <= p.Epochs; epoch++ {
-		order := entropy.Public(p.Seed, fmt.Sprint("baseline/central/pass/", epoch))
-		grid.pass(f, p.MaxRating, kernel.Schedule(p.LearningRate, epoch, p.Epochs), order, run)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if p.Passed != nil {
-			if err := p.Passed(epoch, f); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return f, nil
-}
-
-// centralInstance is matrix factorization with all ratings in one place.
-type centralInstance struct {
+type central struct {
 	algorithm.OnePlace
 	setup  *algorithm.Setup
 	params kernel.Params
+	epochs int
+	rate   float64 // of the first 80% of the passes falling to a tenth
 }
 
 // centralLearningRate is the step of sgd-mf for one rating.
@@ -66,44 +32,40 @@ const centralLearningRate = 0.01
 
 func openCentral(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error) {
 	fedmf.LearningRate.Set(&s.Config, fedmf.LearningRate.Or(s.Config, centralLearningRate))
-	return &centralInstance{setup: s, params: p}, nil
+	return &central{setup: s, params: p, epochs: epochs.Int(s.Config), rate: fedmf.LearningRate.Value(s.Config)}, nil
 }
 
-func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
+func (x *central) Epochs() int { return x.epochs }
 
-func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	p := CentralParams{
-		Params: x.params, Epochs: x.Epochs(), LearningRate: fedmf.LearningRate.Value(x.setup.Config), Done: from.Done,
-		Passed: func(epoch int, f *model.Factors) error {
-			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte {
-				return model.AppendFloats(model.AppendFloats(nil, f.Users.Data()...), f.Items.Data()...)
-			}})
-		},
-	}
+// Train saves the embeddings of users, then the embeddings of items, with every bit, and goes on from these.
+func (x *central) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
+	train, p := x.setup.Ratings, x.params
+	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
+	users, items := f.Users.Data(), f.Items.Data()
+	rng := entropy.Public(p.Seed, "baseline/central")
+	p.Scatter(f.Users, rng)
 	if from.Done > 0 {
-		var err error
-		if p.From, err = x.restore(from.State); err != nil {
-			return nil, err
+		cut := min(len(from.State), 8*len(users))
+		if err := errors.Join(model.ReadFloats(users, from.State[:cut]), model.ReadFloats(items, from.State[cut:])); err != nil {
+			return nil, fmt.Errorf("fmf: a state of other users or items: %w", err)
 		}
 	}
-	f, err := Central(ctx, x.setup.Ratings, p, run)
-	if err != nil {
-		return nil, err
+	grid := newBlocks(train, rng)
+	for epoch := from.Done + 1; epoch <= x.epochs; epoch++ {
+		order := entropy.Public(p.Seed, fmt.Sprint("baseline/central/pass/", epoch))
+		grid.pass(f, p.MaxRating, kernel.Schedule(x.rate, epoch, x.epochs), order, run)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		save := func() []byte { return model.AppendFloats(model.AppendFloats(nil, users...), items...) }
+		if err := passed(algorithm.Epoch{Number: epoch, Model: f, Save: save}); err != nil {
+			return nil, err
+		}
 	}
 	return model.OfFactors(f), nil
 }
 
-// restore reads the embeddings of users, then the embeddings of items, with every bit.
-func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
-	f := &model.Factors{Users: model.NewMatrix(x.setup.Ratings.Users, x.params.Rank), Items: model.NewMatrix(x.setup.Ratings.Items, x.params.Rank)}
-	cut := min(len(state), 8*len(f.Users.Data()))
-	if err := errors.Join(model.ReadFloats(f.Users.Data(), state[:cut]), model.ReadFloats(f.Items.Data(), state[cut:])); err != nil {
-		return nil, fmt.Errorf("fmf: a state of other users or items: %w", err)
-	}
-	return f, nil
-}
-
-func (x *centralInstance) Baselines() []algorithm.Baseline {
+func (x *central) Baselines() []algorithm.Baseline {
 	return append(fedmf.StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, "", nil))
 }
 

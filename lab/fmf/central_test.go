@@ -1,15 +1,19 @@
 package fmf
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
@@ -44,10 +48,8 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 		t.Fatal(err)
 	}
 	passes := 0
-	f, err := Central(context.Background(), split.Train, CentralParams{
-		Params: fitted(set.Items, 20), Epochs: 15, LearningRate: 0.02,
-		Passed: func(int, *model.Factors) error { passes++; return nil },
-	}, protocol.Workers(2))
+	f, err := train(t.Context(), &central{params: fitted(set.Items, 20), epochs: 15, rate: 0.02}, split.Train, algorithm.Passes{},
+		func(algorithm.Epoch) error { passes++; return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,39 +75,46 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 }
 
 func TestCentralStops(t *testing.T) {
-	p := CentralParams{Params: fitted(3, 1), Epochs: 3, LearningRate: 0.1}
+	x := &central{params: fitted(3, 1), epochs: 3, rate: 0.1}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Central(ctx, small, p, protocol.Workers(1)); !errors.Is(err, context.Canceled) {
+	if _, err := train(ctx, x, small, algorithm.Passes{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled training ended with %v", err)
 	}
 }
 
 // From the embeddings after any of its passes, training reaches the end of training without a stop.
 func TestCentralGoesOn(t *testing.T) {
-	p := CentralParams{Params: fitted(3, 2), Epochs: 4, LearningRate: 0.1}
-	left := make(map[int]*model.Factors)
-	p.Passed = func(epoch int, f *model.Factors) error {
-		left[epoch] = &model.Factors{Users: f.Users.Clone(), Items: f.Items.Clone()}
-		return nil
-	}
-	want, err := Central(context.Background(), small, p, protocol.Workers(1))
+	x := &central{params: fitted(3, 2), epochs: 4, rate: 0.1}
+	left := make(map[int][]byte)
+	want, err := train(t.Context(), x, small, algorithm.Passes{}, func(e algorithm.Epoch) error { left[e.Number] = e.Save(); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	for done := 1; done < p.Epochs; done++ {
-		again, passed := p, 0
-		again.From, again.Done = left[done], done
-		again.Passed = func(int, *model.Factors) error { passed++; return nil }
-		got, err := Central(context.Background(), small, again, protocol.Workers(1))
+	for done := 1; done < x.epochs; done++ {
+		passed := 0
+		got, err := train(t.Context(), x, small, algorithm.Passes{Done: done, State: left[done]}, func(algorithm.Epoch) error { passed++; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got.Users.Data(), want.Users.Data()) || !slices.Equal(got.Items.Data(), want.Items.Data()) || passed != p.Epochs-done {
+		if !slices.Equal(got.Users.Data(), want.Users.Data()) || !slices.Equal(got.Items.Data(), want.Items.Data()) || passed != x.epochs-done {
 			t.Errorf("after %d passes it ends elsewhere, in %d passes", done, passed)
 		}
-		if slices.Equal(left[done].Items.Data(), want.Items.Data()) {
+		if bytes.Equal(left[done], left[x.epochs]) {
 			t.Errorf("nothing is learned after %d passes", done)
 		}
 	}
+	if _, err = train(t.Context(), x, small, algorithm.Passes{Done: 1, State: left[1][8:]}, nil); err == nil || !strings.Contains(err.Error(), "other users or items") {
+		t.Errorf("a state that was cut: %v", err)
+	}
+}
+
+// train makes a run on ratings.
+func train(ctx context.Context, x *central, ratings dataset.Ratings, from algorithm.Passes, passed func(algorithm.Epoch) error) (*model.Factors, error) {
+	x.setup = &algorithm.Setup{Ratings: ratings}
+	t, err := x.Train(ctx, protocol.Workers(2), from, entropy.Source{}, passed)
+	if err != nil {
+		return nil, err
+	}
+	return t.Predictor.(*model.Factors), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -14,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -374,37 +376,20 @@ func (q quadratic) settle(v []float64, free []bool, entered int, tau float64) bo
 // solve solves (A + τI)x = b over the free coordinates by Cholesky's decomposition; the others are 0.
 func (q quadratic) solve(free []bool, tau float64) []float64 {
 	d := len(q.b)
-	var which []int
-	for i := range d {
-		if free[i] {
-			which = append(which, i)
-		}
-	}
+	which := slices.DeleteFunc(model.Indices(d), func(i int32) bool { return !free[i] })
 	n := len(which)
-	l, x := make([]float64, n*n), make([]float64, n)
-	for i, a := range which {
-		for j, b := range which[:i+1] {
-			s := q.a[a*d+b]
-			if i == j {
-				s += tau
-			}
-			s -= model.Dot(l[i*n:i*n+j], l[j*n:j*n+j])
-			if i == j {
-				l[i*n+i] = math.Sqrt(s)
-			} else {
-				l[i*n+j] = s / l[j*n+j]
-			}
+	a, x := make([]float64, n*n), make([]float64, n)
+	for i, k := range which {
+		for j, l := range which {
+			a[i*n+j] = q.a[int(k)*d+int(l)]
 		}
-		x[i] = (q.b[a] - model.Dot(l[i*n:i*n+i], x[:i])) / l[i*n+i]
+		a[i*n+i] += tau
+		x[i] = q.b[k]
 	}
+	dense.SolveUpper(a, x, n)
 	out := make([]float64, d)
-	for i := n - 1; i >= 0; i-- {
-		s := x[i]
-		for k := i + 1; k < n; k++ {
-			s -= l[k*n+i] * x[k]
-		}
-		x[i] = s / l[i*n+i]
-		out[which[i]] = x[i]
+	for i, k := range which {
+		out[k] = x[i]
 	}
 	return out
 }
