@@ -22,7 +22,6 @@ import (
 	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/server"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -92,10 +91,10 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 	}
 	var sums *summed
 	if full.About().Noise == algorithm.DistributedNoise {
-		if sums, err = newSummed(full, f.Strategy, list); err != nil {
+		if sums, err = newSummed(full, list); err != nil {
 			return nil, err
 		}
-		f.Strategy = sums
+		f.Strategy = heard.Strategy{Strategy: f.Strategy, Told: sums.hear}
 	}
 	cfg := training.Simulation(run, f, nil)
 	if sums != nil {
@@ -147,19 +146,13 @@ func toss(e *experiment.Experiment, n int) ([]canary, error) {
 
 // leftOut is the data without the canaries whose coins say so. Their users are still there.
 func leftOut(e *experiment.Experiment, list []canary) *dataset.Set {
-	type key struct {
-		user int
-		item int32
-	}
-	gone := make(map[key]bool)
+	gone := make(map[[2]int32]bool)
 	for _, c := range list {
 		if !c.included {
-			gone[key{c.user, c.item}] = true
+			gone[[2]int32{int32(c.user), c.item}] = true
 		}
 	}
-	return e.Data.Where(func(user, item int32) bool {
-		return !gone[key{int(user), -1}] && !gone[key{int(user), item}]
-	})
+	return e.Data.Where(func(user, item int32) bool { return !gone[[2]int32{user, -1}] && !gone[[2]int32{user, item}] })
 }
 
 // shares of the canaries that are guessed: half of them as included, half as left out. Each has a
@@ -238,30 +231,19 @@ func (r *CanaryReport) Print(w io.Writer) error { return printed(w, "canaries", 
 // start did. Users and user parties fit their own part of the model to the shared part. The attacker has the
 // ratings and does the same. Item parties publish their final part.
 func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shared []byte, list []canary) error {
-	workers := full.Workers()
-	fitted := func(shared func(*experiment.Federation) []byte) (model.Predictor, error) {
-		g, err := full.Federation()
-		if err != nil {
-			return nil, err
-		}
-		t, err := full.Final(g, shared(g), workers)
-		if err != nil {
-			return nil, err
-		}
-		return t.Predictor, nil
-	}
-	before, err := fitted(func(g *experiment.Federation) []byte { return g.Strategy.Model() })
+	start, err := full.Strategy()
 	if err != nil {
 		return err
 	}
-	var after model.Predictor
+	before, err := parts.Fitted(full, start.Model(), full.Workers())
+	if err != nil {
+		return err
+	}
+	var after *model.Trained
 	if full.About().Clients == algorithm.ItemParties {
-		var t *model.Trained
-		if t, err = run.Final(f, shared, workers); err == nil {
-			after = t.Predictor
-		}
+		after, err = run.Final(f, shared, full.Workers())
 	} else {
-		after, err = fitted(func(*experiment.Federation) []byte { return shared })
+		after, err = parts.Fitted(full, shared, full.Workers())
 	}
 	if err != nil {
 		return err
@@ -277,10 +259,9 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 	return nil
 }
 
-// summed is a strategy that notes the attacker's view of every sum that it absorbs. The view holds the rest of the
+// summed notes the attacker's view of every sum. The view holds the rest of the
 // sum after everything known is taken out, and half of each canary's possible contribution.
 type summed struct {
-	server.Strategy
 	shadows []algorithm.Trainer // of all users, with all their ratings
 	place   []int               // of each user among the canaries; -1: none
 	seed    uint64
@@ -296,24 +277,21 @@ type summedEvent struct {
 	sent   []protocol.Vector // by canary, if it is in; empty if its client was lost
 }
 
-func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*summed, error) {
+func newSummed(full *experiment.Experiment, list []canary) (*summed, error) {
 	side, err := full.Instance().ClientSide()
 	if err != nil {
 		return nil, err
 	}
-	x := &summed{Strategy: s, shadows: side.Trainers(), place: make([]int, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
+	x := &summed{shadows: side.Trainers(), place: slices.Repeat([]int{-1}, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
 		workers: full.Workers(), arrived: make(heard.Inputs)}
-	for u := range x.place {
-		x.place[u] = -1
-	}
 	for i, c := range list {
 		x.place[c.user] = i
 	}
 	return x, nil
 }
 
-// Absorb notes the attacker's view of the sums before the wrapped strategy absorbs them.
-func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
+// hear notes the attacker's view of the sums of a round.
+func (s *summed) hear(p *protocol.Plan, sums *protocol.Sums) error {
 	sent := make([][]protocol.Vector, len(s.shadows))
 	errs := make([]error, len(sent))
 	s.workers.Each(len(sent), func(u int) {
@@ -344,7 +322,7 @@ func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runne
 		}
 		s.events = append(s.events, ev)
 	}
-	return s.Strategy.Absorb(p, sums, run)
+	return nil
 }
 
 // rounds of conjugate gradients: canaries are far fewer than coordinates, so that more change no rank.

@@ -11,11 +11,12 @@ import (
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
+	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -40,33 +41,18 @@ func emptiedVectors(ctx context.Context, e *experiment.Experiment, unit protocol
 	if err != nil {
 		return nil, err
 	}
-	n := &noted{Trainer: f.Trainers[unit], of: make(map[uint64][]protocol.Vector)}
-	f.Trainers[unit] = n
+	byRound := make(map[uint64][]protocol.Vector)
+	f.Trainers[unit] = heard.Trainer{Trainer: f.Trainers[unit], Told: func(p *protocol.Plan, list []protocol.Vector) {
+		kept := make([]protocol.Vector, len(list))
+		for i, v := range list {
+			kept[i] = heard.Copy(v, p.Releases[i])
+		}
+		byRound[p.Round] = kept
+	}}
 	cfg := training.Simulation(empty, f, nil)
 	cfg.Faults = sim.Faults{}
 	_, err = sim.Run(ctx, cfg)
-	return n.of, err
-}
-
-// noted is a trainer whose contributions are kept.
-type noted struct {
-	client.Trainer
-	of map[uint64][]protocol.Vector // by round
-}
-
-// Contribute keeps what the trainer contributes.
-func (n *noted) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	list, err := n.Trainer.Contribute(p, src, run)
-	if err != nil {
-		return nil, err
-	}
-	kept := make([]protocol.Vector, len(list))
-	for i, v := range list {
-		kept[i].Value = make([]float64, p.Releases[i].Len)
-		v.Each(func(j int, x float64) { kept[i].Value[j] = x })
-	}
-	n.of[p.Round] = kept
-	return list, nil
+	return byRound, err
 }
 
 // worstAgainst returns the vector within the bounds of a release that is about as far as possible from another vector: in
@@ -103,11 +89,11 @@ const familySteps = 9
 // trade-off curve of such steps. Since pld overstates ε, the bound errs on the low side.
 func family(events []dp.Event, delta float64) price {
 	costs := map[[2]float64]float64{} // thresholds ask for the same factors again and again
-	scaledCost := func(factor, delta float64) float64 {
+	cached := func(factor, delta float64) float64 {
 		key := [2]float64{factor, delta}
 		cost, known := costs[key]
 		if !known {
-			cost = scaledCost(events, factor, delta)
+			cost = scaledCost(events, factor, 1, delta)
 			costs[key] = cost
 		}
 		return cost
@@ -117,12 +103,12 @@ func family(events []dp.Event, delta float64) price {
 			return 0
 		}
 		lo, hi := binomial.Halve(math.Log(0.25), math.Log(4.), familySteps, func(log float64) bool { // of the claimed noise
-			return possible(falsely, truly, func(d float64) float64 { return scaledCost(math.Exp(log), d) })
+			return possible(falsely, truly, func(d float64) float64 { return cached(math.Exp(log), d) })
 		})
 		if lo == math.Log(0.25) {
-			return scaledCost(0.25, delta) // or more
+			return cached(0.25, delta) // or more
 		}
-		return scaledCost(math.Exp(hi), delta)
+		return cached(math.Exp(hi), delta)
 	}
 }
 
@@ -134,15 +120,17 @@ func possible(falsely, truly float64, epsilon func(delta float64) float64) bool 
 	})
 }
 
-// scaledCost is the ε at δ of steps with noise multiplied by a factor. Where pld cannot say, it is
+// scaledCost is the ε at δ of steps with noise and chances of samples multiplied by factors. Where pld cannot say, it is
 // infinite, which disproves nothing.
-func scaledCost(events []dp.Event, factor, delta float64) float64 {
-	list := make([]dp.Event, len(events))
-	for i, ev := range events {
-		ev.NoiseMultiplier *= factor
-		ev.Variance *= factor * factor
-		list[i] = ev
-	}
+func scaledCost(events []dp.Event, noise, chance, delta float64) float64 {
+	list := lists.Map(events, func(ev dp.Event) dp.Event {
+		ev.NoiseMultiplier *= noise
+		ev.Variance *= noise * noise
+		if ev.Mechanism.Sampled() {
+			ev.SamplingRate = min(1, ev.SamplingRate*chance)
+		}
+		return ev
+	})
 	cost, err := dp.Problem{Events: list, Delta: delta, Accountant: dp.Best}.Epsilon()
 	if err != nil {
 		return math.Inf(1)
@@ -172,8 +160,8 @@ type measured struct {
 const rounded = 1e-2
 
 // add adds a pair.
-func (m *measured) add(pair *[worlds]view) {
-	empty, full := pair[0].pulls, pair[1].pulls
+func (m *measured) add(without, with *view) {
+	empty, full := without.pulls, with.pulls
 	m.apart = m.apart || len(empty) != len(full)
 	for k := range min(len(empty), len(full)) {
 		a, b := empty[k], full[k]
@@ -193,7 +181,7 @@ func (m *measured) add(pair *[worlds]view) {
 			}
 		}
 	}
-	pair[0].pulls, pair[1].pulls = nil, nil
+	without.pulls, with.pulls = nil, nil
 }
 
 // epsilon returns the ε at δ of steps with the noise, the shift and the chance that were measured: by bounds which are
@@ -212,23 +200,13 @@ func (m *measured) epsilon(events []dp.Event, delta, wrong float64) (bound, poin
 		rate = float64(m.moved) / m.chances
 		least = binomial.Lower(m.moved, m.draws, wrong/2) * float64(m.draws) / m.chances
 	}
-	return rescaled(events, math.Sqrt(most)/m.shift, least, delta), rescaled(events, math.Sqrt(variance)/m.shift, rate, delta)
-}
-
-// rescaled is the ε at δ of steps with noise and chances of samples multiplied by factors. Where pld cannot say, it is 0,
-// which disproves nothing.
-func rescaled(events []dp.Event, noise, chance, delta float64) float64 {
-	list := make([]dp.Event, len(events))
-	for i, ev := range events {
-		if ev.Mechanism.Sampled() {
-			ev.SamplingRate = min(1, ev.SamplingRate*chance)
+	of := func(variance, chance float64) float64 {
+		if cost := scaledCost(events, math.Sqrt(variance)/m.shift, chance, delta); !math.IsInf(cost, 1) {
+			return cost
 		}
-		list[i] = ev
+		return 0
 	}
-	if cost := scaledCost(list, noise, delta); !math.IsInf(cost, 1) {
-		return cost
-	}
-	return 0
+	return of(most, least), of(variance, rate)
 }
 
 // excesses are the factors by which offered vectors exceed a bound.

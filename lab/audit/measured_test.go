@@ -35,7 +35,7 @@ func TestMeasuredStepsGiveTheirEpsilon(t *testing.T) {
 				pair[1].pulls = append(pair[1].pulls, pull{moved, stated, rate})
 			}
 			var m measured
-			m.add(&pair)
+			m.add(&pair[0], &pair[1])
 			if pair[0].pulls != nil || m.count != steps {
 				t.Fatalf("%d steps are measured", m.count)
 			}
@@ -67,7 +67,7 @@ func TestStepsWithNoiseOfTheirOwnAreNotMeasured(t *testing.T) {
 			pair[1].pulls = append(pair[1].pulls, pull{x + noise*random.NormFloat64(), 1, 0.1})
 		}
 		var m measured
-		m.add(&pair)
+		m.add(&pair[0], &pair[1])
 		if bound, point := m.epsilon([]dp.Event{dp.SubsampledGaussian(1, 0.1)}, 1e-5, 0.05); bound != 0 || point != 0 {
 			t.Errorf("%s: at least %v, about %v", name, bound, point)
 		}

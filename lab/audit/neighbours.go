@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/server"
@@ -233,9 +234,15 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 		return nil, err
 	}
 	strategy := f.Strategy.(server.Durable) // as every experiment's is
-	f.Strategy = &absorbing{Durable: strategy, witness: w, replay: sums}
+	f.Strategy = heard.Strategy{Strategy: strategy, Told: func(_ *protocol.Plan, s *protocol.Sums) error {
+		if n := len(w.sums); n < len(sums) {
+			s.Values = clone(sums[n].Values)
+		}
+		w.sums = append(w.sums, protocol.Sums{Values: clone(s.Values), Survivors: s.Survivors})
+		return nil
+	}}
 	for id, t := range f.Trainers {
-		f.Trainers[id] = &weigher{t, protocol.ClientID(id), w}
+		f.Trainers[id] = heard.Trainer{Trainer: t, Told: func(p *protocol.Plan, list []protocol.Vector) { w.weigh(protocol.ClientID(id), p, list) }}
 	}
 	cfg := training.Simulation(e, f, func(it sim.Round, model []byte) error {
 		w.note("rounds and their times", "%+v", it)
@@ -306,23 +313,6 @@ func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 	text, err := json.Marshal(m)
 	w.unseen = errors.Join(w.unseen, err)
 	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), protocol.Size(e.Message), text)
-}
-
-// absorbing is a strategy that notes its sums. If replay is set, it absorbs the sums of another run instead.
-type absorbing struct {
-	server.Durable
-	witness *witness
-	replay  []protocol.Sums // nil: none
-}
-
-// Absorb replaces the sums if there is a replay, notes them, and passes them to the wrapped strategy.
-func (s *absorbing) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	n := len(s.witness.sums)
-	if s.replay != nil && n < len(s.replay) {
-		sums.Values = clone(s.replay[n].Values)
-	}
-	s.witness.sums = append(s.witness.sums, protocol.Sums{Values: clone(sums.Values), Survivors: sums.Survivors})
-	return s.Durable.Absorb(p, sums, run)
 }
 
 func clone(values [][]float64) [][]float64 {

@@ -2,9 +2,7 @@ package audit
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -65,15 +64,14 @@ func newAuditor(ctx context.Context, e *experiment.Experiment, c Config) (*audit
 		return nil, err
 	}
 	for t := range e.Schedule.Rounds() {
-		if !e.Plan(uint64(t) + 1).Setup().Chooses(unit) {
+		p := e.Plan(uint64(t) + 1)
+		if !p.Setup().Chooses(unit) {
 			continue
 		}
 		if now := e.Schedule.At(uint64(t) + 1); now != step {
 			step, samplers = now, new(client.Samplers) // one holds the tables of a few releases
 		}
 		a.samplers = append(a.samplers, samplers)
-		p := *e.Plan(uint64(t) + 1)
-		p.Releases = append([]protocol.Release(nil), p.Releases...)
 		base, shifts := make([][]int64, len(p.Releases)), make([][]int64, len(p.Releases))
 		empty, full := target{map[string]protocol.Vector{}}, target{map[string]protocol.Vector{}}
 		for i, r := range p.Releases {
@@ -92,7 +90,7 @@ func newAuditor(ctx context.Context, e *experiment.Experiment, c Config) (*audit
 			}
 			a.released++
 		}
-		a.plans, a.base, a.shifts, a.clients = append(a.plans, &p), append(a.base, base), append(a.shifts, shifts), append(a.clients, honest(&p, unit))
+		a.plans, a.base, a.shifts, a.clients = append(a.plans, p), append(a.base, base), append(a.shifts, shifts), append(a.clients, honest(p, unit))
 		a.targets[0], a.targets[1] = append(a.targets[0], empty), append(a.targets[1], full)
 	}
 	return a, nil
@@ -144,17 +142,14 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 		}
 		n := min(batch, len(errs)-from)
 		a.cfg.Workers.Each(n, func(i int) {
-			var pair [worlds]view
-			pair, errs[from+i] = a.seen(from + i)
-			all[0][from+i], all[1][from+i] = pair[0], pair[1]
+			pair, err := a.seen(from + i)
+			all[0][from+i], all[1][from+i], errs[from+i] = pair[0], pair[1], err
 		})
 		for i, err := range errs[from : from+n] {
 			if err != nil { // the others are of the same kind
 				return nil, err
 			}
-			pair := [worlds]view{all[0][from+i], all[1][from+i]}
-			a.measured.add(&pair)
-			all[0][from+i], all[1][from+i] = pair[0], pair[1]
+			a.measured.add(&all[0][from+i], &all[1][from+i])
 		}
 		if a.cfg.Progress != nil {
 			a.cfg.Progress(worlds * (from + n))
@@ -218,14 +213,6 @@ func (a *auditor) release(number string, in []int, sources func(party string) en
 type party struct {
 	role *client.Client
 	id   protocol.ClientID
-}
-
-func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
-	t := target{}
-	if i == 0 {
-		t = a.targets[world][attempt]
-	}
-	return a.party(i, attempt, t, src)
 }
 
 func (a *auditor) party(i, attempt int, t target, src entropy.Source) *party {
@@ -294,12 +281,12 @@ func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, 
 	seen := make([]*adversaryView, len(in))
 	for k, w := range in {
 		seen[k] = newAdversaryView(a.plans[t], a.base[t], a.shifts[t], lost)
-		if err := a.hear(a.newParty(0, t, w, noise[0]), p, lost[0], true, seen[k]); err != nil {
+		if err := a.hear(a.party(0, t, a.targets[w][t], noise[0]), p, lost[0], true, seen[k]); err != nil {
 			return err
 		}
 	}
 	for i := 1; i < len(noise); i++ {
-		if err := a.hear(a.newParty(i, t, 0, noise[i]), p, lost[i], false, seen...); err != nil {
+		if err := a.hear(a.party(i, t, target{}, noise[i]), p, lost[i], false, seen...); err != nil {
 			return err
 		}
 	}
@@ -362,20 +349,17 @@ func (a *auditor) lose(round uint64, honest int, src entropy.Source) ([]loss, er
 	if rate == 0 {
 		return lost, nil
 	}
-	random := src.Stream("lost", round)
+	bits := noise.NewBits(src.Stream("lost", round))
 	for i := 1; i < honest && left > 0; i++ {
-		var b [16]byte
-		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return nil, err
-		}
-		if float64(binary.LittleEndian.Uint64(b[:])>>11)/(1<<53) >= rate {
+		coin, stage := share(bits), stages[bits.Uint64()%uint64(len(stages))]
+		if coin >= rate {
 			continue
 		}
 		left--
 		lost[i] = afterInput
-		if stages[binary.LittleEndian.Uint64(b[8:])%uint64(len(stages))] <= protocol.StageMaskedInput {
+		if stage <= protocol.StageMaskedInput {
 			lost[i] = beforeInput
 		}
 	}
-	return lost, nil
+	return lost, bits.Err()
 }

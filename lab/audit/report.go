@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/tune"
@@ -276,45 +277,26 @@ func discriminant(views *[worlds][]view) [features]float64 {
 			}
 		}
 	}
-	var m [features][features + 1]float64 // covariance, and the difference behind it
+	var covariance [features * features]float64
 	for w, all := range views {
 		for _, v := range all {
 			for i := range features {
 				for j := range features {
-					m[i][j] += (v.feature[i] - mean[w][i]) * (v.feature[j] - mean[w][j]) / float64(worlds*len(all))
+					covariance[i*features+j] += (v.feature[i] - mean[w][i]) * (v.feature[j] - mean[w][j]) / float64(worlds*len(all))
 				}
 			}
 		}
 	}
+	var weights [features]float64
 	for i := range features {
-		m[i][features] = mean[1][i] - mean[0][i]
-		if m[i][i] == 0 {
-			m[i] = [features + 1]float64{}
-			m[i][i] = 1
+		variance := &covariance[i*features+i]
+		if weights[i] = mean[1][i] - mean[0][i]; *variance == 0 {
+			*variance, weights[i] = 1, 0
 		}
-		m[i][i] *= 1 + 1e-9 // sums may depend on one another
+		*variance *= 1 + 1e-9 // sums may depend on one another
 	}
-	return solveLinear(m)
-}
-
-// solveLinear solves equations whose matrix is positive definite, by elimination.
-func solveLinear(m [features][features + 1]float64) (x [features]float64) {
-	for i := range features {
-		for j := i + 1; j < features; j++ {
-			f := m[j][i] / m[i][i]
-			for k := i; k <= features; k++ {
-				m[j][k] -= f * m[i][k]
-			}
-		}
-	}
-	for i := features - 1; i >= 0; i-- {
-		x[i] = m[i][features]
-		for k := i + 1; k < features; k++ {
-			x[i] -= m[i][k] * x[k]
-		}
-		x[i] /= m[i][i]
-	}
-	return x
+	dense.SolveUpper(covariance[:], weights[:], features)
+	return weights
 }
 
 // steps watches all noised steps of a run, of parties that noise their own training. Everything

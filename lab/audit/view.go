@@ -2,22 +2,22 @@ package audit
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -66,10 +66,7 @@ func newAdversaryView(p *protocol.Plan, base, shifts [][]int64, lost []loss) *ad
 		s.survivors++
 	}
 	for k := range s.sums {
-		s.sums[k] = make([][]int64, len(p.Releases))
-		for i, r := range p.Releases {
-			s.sums[k][i] = make([]int64, r.Len)
-		}
+		s.sums[k] = lists.Map(p.Releases, func(r protocol.Release) []int64 { return make([]int64, r.Len) })
 	}
 	return s
 }
@@ -77,11 +74,11 @@ func newAdversaryView(p *protocol.Plan, base, shifts [][]int64, lost []loss) *ad
 // takeBack notes what a client took back. Changes of replaced noise are summed under masks,
 // so no party sees one client's change.
 func (s *adversaryView) takeBack(targets bool, removal []protocol.Integers) {
+	by := others
 	if targets && s.plan.Releases[0].Noise.Kind != protocol.TwoRound {
-		s.add(own, removal)
-	} else {
-		s.add(others, removal)
+		by = own
 	}
+	s.add(by, removal)
 }
 
 func (s *adversaryView) add(k int, vectors []protocol.Integers) {
@@ -147,14 +144,6 @@ func logSkellam(k, variance float64) float64 {
 	return root - variance - k*s - math.Log(2*math.Pi*root)/2 + math.Log1p(correction)
 }
 
-// weigher is a trainer whose contributions are compared with the bounds of their releases, apart from the client role,
-// which does so too. It keeps the contributions of clients that hold the unit.
-type weigher struct {
-	client.Trainer
-	id protocol.ClientID
-	w  *witness
-}
-
 // weighed identifies a contribution.
 type weighed struct {
 	client  protocol.ClientID
@@ -168,27 +157,21 @@ type sentVector struct {
 	to     protocol.Release
 }
 
-// Contribute notes what the trainer contributes.
-func (t *weigher) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	list, err := t.Trainer.Contribute(p, src, run)
-	if err != nil {
-		return nil, err
-	}
-	t.w.mu.Lock()
-	defer t.w.mu.Unlock()
+// weigh compares a client's contributions with the bounds of their releases, apart from the client role, which does so too. It
+// keeps the contributions of clients that hold the unit.
+func (w *witness) weigh(id protocol.ClientID, p *protocol.Plan, list []protocol.Vector) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i, v := range list {
 		r := p.Releases[i]
-		t.w.contributions++
+		w.contributions++
 		if what := exceeded(sizeOf(v), r); what != "" {
-			t.w.beyond = append(t.w.beyond, fmt.Sprintf("client %d sends to release %s in round %d a vector whose %s", t.id, r.Name, p.Round, what))
+			w.beyond = append(w.beyond, fmt.Sprintf("client %d sends to release %s in round %d a vector whose %s", id, r.Name, p.Round, what))
 		}
-		if t.w.owners[t.id] && r.Noise.Kind != protocol.PartyNoise { // a party's own noise is in its vector already
-			kept := protocol.Vector{Value: make([]float64, r.Len)}
-			v.Each(func(j int, x float64) { kept.Value[j] = x })
-			t.w.own[weighed{t.id, p.Round, r.Name}] = sentVector{kept, r}
+		if w.owners[id] && r.Noise.Kind != protocol.PartyNoise { // a party's own noise is in its vector already
+			w.own[weighed{id, p.Round, r.Name}] = sentVector{heard.Copy(v, r), r}
 		}
 	}
-	return list, nil
 }
 
 // exceeded says which bound of a release a vector is beyond; "" where it is within all.
@@ -300,9 +283,8 @@ func Small(c config.Config) (*dataset.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Genres = make([][]string, set.Items) // public, for what learns from features
-	for j := range set.Genres {
-		set.Genres[j] = []string{[]string{"Comedy", "Drama"}[j%2]}
+	for j := range set.Items { // public, for what learns from features
+		set.Genres = append(set.Genres, []string{[]string{"Comedy", "Drama"}[j%2]})
 	}
 	return set, nil
 }
@@ -312,11 +294,11 @@ type target struct{ vectors map[string]protocol.Vector }
 
 // Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
 func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
-	var b [8]byte
-	if _, err := io.ReadFull(src.Stream("batch", p.Round), b[:]); err != nil {
+	bits := noise.NewBits(src.Stream("batch", p.Round))
+	toss := share(bits)
+	if err := bits.Err(); err != nil {
 		return nil, err
 	}
-	toss := float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53)
 	list := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
 		list[i] = protocol.Vector{Index: []uint32{}}
@@ -326,6 +308,9 @@ func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runn
 	}
 	return list, nil
 }
+
+// share draws a number below 1.
+func share(bits *noise.Bits) float64 { return float64(bits.Uint64()>>11) / (1 << 53) }
 
 // sampled is the chance of a client to be in a release.
 func sampled(r protocol.Release) float64 {

@@ -1,11 +1,22 @@
-// Package parts takes parts of models' errors: one user's, and one rating's.
+// Package parts fits models to released models, and takes parts of their errors: one user's, and one rating's.
 package parts
 
 import (
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
+
+// Fitted returns a model whose users are fitted to a released model by their ratings of an experiment.
+func Fitted(e *experiment.Experiment, shared []byte, run protocol.Runner) (*model.Trained, error) {
+	side, err := e.Instance().ClientSide()
+	if err != nil {
+		return nil, err
+	}
+	return side.Final(shared, run)
+}
 
 // MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
 func MSE(p model.Predictor, user int, r model.Ratings) float64 {
