@@ -12,8 +12,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -79,6 +81,9 @@ const (
 
 // membership reports whether the attack is one of membership.
 func (k Kind) membership() bool { return k == MembershipUser || k == MembershipRating }
+
+// target is what an attack of membership looks for: a user, or a rating.
+func (k Kind) target() string { return strings.TrimPrefix(string(k), "membership-") }
 
 // lies reports whether the attacker is among the clients.
 func (k Kind) lies() bool { return k == Promote || k == Degrade }
@@ -253,19 +258,19 @@ func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon
 // and half at random from the others, all of them with ratings enough.
 func (a *attacker) draw() ([]target, error) {
 	const enough = 4 // to know half of them and have some left
+	count := func(u int) int {
+		items, _ := a.full.Train.Row(u)
+		return len(items)
+	}
 	var users []int
 	for u := range a.full.Data.Users {
-		if items, _ := a.full.Train.Row(u); len(items) >= enough {
+		if count(u) >= enough {
 			users = append(users, u)
 		}
 	}
 	n := a.cfg.Targets
 	if most := len(users) / 2; n > most {
 		return nil, config.Errorf("targets is %d; of %d users with at least %d ratings in the training part, at most half can be", n, len(users), enough)
-	}
-	count := func(u int) int {
-		items, _ := a.full.Train.Row(u)
-		return len(items)
 	}
 	slices.SortStableFunc(users, func(u, v int) int { return cmp.Compare(count(v), count(u)) })
 	random := entropy.Public(a.seed, "audit/attack/targets")
@@ -333,10 +338,15 @@ func (a *attacker) each(ctx context.Context, runs int, f func(run int) error) er
 }
 
 // open is the experiment of one run: it differs in whom it has, and in all that is drawn but the split.
-func (a *attacker) open(run int, set *dataset.Set) (*experiment.Experiment, error) {
+func (a *attacker) open(run int, set *dataset.Set) (*experiment.Experiment, *experiment.Federation, error) {
 	c := a.config
 	algorithm.Seed.Set(&c, entropy.Public(a.seed, fmt.Sprintf("audit/attack/run/%d", run)).Uint64()>>1)
-	return experiment.OpenSet(c, set)
+	e, err := experiment.OpenSet(c, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := e.Federation()
+	return e, f, err
 }
 
 // limit returns the most that any attack of this kind can find at ε. It returns nil if the guarantee sets no such limit.
@@ -363,9 +373,8 @@ type method struct {
 	targets int                       // the default number
 	runs    func(Config, Epsilon) int // simulated for a budget
 	measure func(*attacker, context.Context, *At) error
-	has     func(*At) bool       // the results of this kind are there
 	head    []string             // of the table
-	rows    func(*At) [][]string // without the budget
+	rows    func(*At) [][]string // without the budget; none where the results of this kind are not there
 	figures func(list []*Report, budgets []Epsilon) []page.Drawn
 }
 
@@ -407,12 +416,8 @@ func fitRidge(x, y [][]float64) *ridge {
 	n, d, outputs := len(x), len(x[0]), len(y[0])
 	r := &ridge{mean: make([]float64, d), deviation: make([]float64, d), offset: make([]float64, outputs)}
 	for i := range x {
-		for k, v := range x[i] {
-			r.mean[k] += v / float64(n)
-		}
-		for k, v := range y[i] {
-			r.offset[k] += v / float64(n)
-		}
+		floats.AddScaled(r.mean, 1/float64(n), x[i])
+		floats.AddScaled(r.offset, 1/float64(n), y[i])
 	}
 	for i := range x {
 		for k, v := range x[i] {
@@ -424,13 +429,9 @@ func fitRidge(x, y [][]float64) *ridge {
 	}
 	gram, cross := mat.NewSymDense(d, nil), mat.NewDense(d, outputs, nil)
 	for i := range x {
-		z := r.standard(x[i])
-		gram.SymRankOne(gram, 1, mat.NewVecDense(d, z))
-		for a := range z {
-			for b, v := range y[i] {
-				cross.Set(a, b, cross.At(a, b)+z[a]*(v-r.offset[b]))
-			}
-		}
+		z := mat.NewVecDense(d, r.standard(x[i]))
+		gram.SymRankOne(gram, 1, z)
+		cross.RankOne(cross, 1, z, mat.NewVecDense(outputs, floats.SubTo(make([]float64, outputs), y[i], r.offset)))
 	}
 	for k := range d {
 		gram.SetSym(k, k, gram.At(k, k)+penalty)

@@ -206,10 +206,10 @@ func TestAllAlgorithmsAreAttacked(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var s scored
-		for k, x := range o.sums {
+		for k, x := range o[1] {
 			s = append(s, score{in: in[k], value: x})
-			if math.IsNaN(x) || math.IsNaN(o.model[k]) {
-				t.Errorf("%s: scores %v and %v", name, x, o.model[k])
+			if math.IsNaN(x) || math.IsNaN(o[0][k]) {
+				t.Errorf("%s: scores %v and %v", name, x, o[0][k])
 			}
 		}
 		drawn := about.Has(config.Find("contribution"))

@@ -6,11 +6,16 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // shrink is so many ratings of a user's mean that each genre has besides its own, so that one rated film does
@@ -33,22 +38,22 @@ type guesses struct {
 // fits the user to the model by these ratings. It knows the favourites of all users that are not attacked, and
 // trains a linear classifier on them. For comparison it guesses without the model too, and from nothing except
 // the popularity of the known items.
-func (a *attacker) attribute(ctx context.Context) (*Attribute, error) {
+func (a *attacker) attribute(ctx context.Context, at *At) error {
 	g, err := a.newGuesses()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	in := a.coins(a.cfg.Shadows, 1)
 	right := make([][]float64, len(in))
 	err = a.each(ctx, len(in), func(r int) error {
-		run, failed := a.open(r, a.without(func(t int) bool { return !in[r][t] }))
+		run, f, failed := a.open(r, a.without(func(t int) bool { return !in[r][t] }))
 		if failed == nil {
-			right[r], failed = g.byModel(ctx, run)
+			right[r], failed = g.byModel(ctx, run, f)
 		}
 		return failed
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Of each target the share of the runs in which the guess is right, with it and without.
 	with, without := make([]float64, len(a.targets)), make([]float64, len(a.targets))
@@ -61,15 +66,13 @@ func (a *attacker) attribute(ctx context.Context) (*Attribute, error) {
 			}
 		}
 	}
-	gain := make([]float64, len(with))
-	for t := range gain {
-		gain[t] = with[t] - without[t]
-	}
+	gain := floats.SubTo(make([]float64, len(with)), with, without)
 	mean := func(v []float64) Interval { return means(v, a.seed) }
-	return &Attribute{
+	at.Attribute = &Attribute{
 		Genres: len(g.names), Runs: len(in), In: mean(with), Out: mean(without), Gain: mean(gain),
 		Ratings: mean(g.right(g.ratings)), Popularity: mean(g.right(g.popular)), Majority: mean(g.majority()),
-	}, nil
+	}
+	return nil
 }
 
 // means is a mean over targets with the interval of a bootstrap over them.
@@ -188,16 +191,12 @@ func (g *guesses) known() {
 }
 
 // byModel makes a run, and says of each target 1 where its favourite is guessed.
-func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment) ([]float64, error) {
-	f, err := run.Federation()
-	if err != nil {
-		return nil, err
-	}
+func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment, f *experiment.Federation) ([]float64, error) {
 	out, err := g.a.simulate(ctx, run, f, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, err := fitted(g.half, out.Model)
+	m, err := parts.Fitted(g.half, out.Model, protocol.Workers(1))
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +240,20 @@ func (g *guesses) right(features [][]float64) []float64 {
 		y = append(y, of)
 	}
 	fit := fitRidge(x, y)
-	out := make([]float64, len(g.a.targets))
-	for i, t := range g.a.targets {
-		says := fit.predict(features[t.user])
-		if g.labels[t.user] == slices.Index(says, slices.Max(says)) {
-			out[i] = 1
+	return g.guessed(func(user int) int {
+		says := fit.predict(features[user])
+		return slices.Index(says, slices.Max(says))
+	})
+}
+
+// guessed says of each target 1 where a guess is its favourite.
+func (g *guesses) guessed(guess func(user int) int) []float64 {
+	return lists.Map(g.a.targets, func(t target) float64 {
+		if g.labels[t.user] == guess(t.user) {
+			return 1
 		}
-	}
-	return out
+		return 0
+	})
 }
 
 // majority guesses the favourite that most users have.
@@ -258,13 +263,7 @@ func (g *guesses) majority() []float64 {
 		count[g.labels[u]]++
 	}
 	most := slices.Index(count, slices.Max(count))
-	out := make([]float64, len(g.a.targets))
-	for i, t := range g.a.targets {
-		if g.labels[t.user] == most {
-			out[i] = 1
-		}
-	}
-	return out
+	return g.guessed(func(int) int { return most })
 }
 
 // Attribute holds the shares of users whose favourite genre is guessed right.
@@ -290,30 +289,27 @@ func attributes() method {
 		how: func(r *Report) string {
 			return fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
 		},
-		runs: func(c Config, _ Epsilon) int { return c.Shadows },
-		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
-			at.Attribute, err = a.attribute(ctx)
-			return err
-		},
-		has:  func(at *At) bool { return at.Attribute != nil },
-		head: []string{"user in", "user out", "gain", "ratings alone", "popularity alone", "majority"},
+		runs:    func(c Config, _ Epsilon) int { return c.Shadows },
+		measure: (*attacker).attribute,
+		head:    []string{"user in", "user out", "gain", "ratings alone", "popularity alone", "majority"},
 		rows: func(at *At) [][]string {
 			x := at.Attribute
+			if x == nil {
+				return nil
+			}
 			return [][]string{{x.In.String(), x.Out.String(), x.Gain.String(), x.Ratings.String(), x.Popularity.String(), x.Majority.String()}}
 		},
-		figures: func(list []*Report, budgets []Epsilon) []page.Drawn {
-			return []page.Drawn{attributeFigure(list, budgets)}
-		},
+		figures: attributeFigure,
 	}
 }
 
 // attributeFigure draws the shares of favourites that are guessed right.
-func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
+func attributeFigure(list []*Report, budgets []Epsilon) []page.Drawn {
 	d := byBudget(string(AttributeGenre), "Which genre does a user like best?", "share of the guesses that are right",
 		"The attacker knows half of the user's ratings and has the released model. Intervals of 95% over targets, which are wider than what lines differ by, stand with the numbers. "+notShown[5], budgets)
 	for _, r := range list {
-		line(&d, r.name()+", user in the run", budgets, r, func(at *At) (Interval, bool) { return at.Attribute.In, true })
-		line(&d, r.name()+", user not in it", budgets, r, func(at *At) (Interval, bool) { return at.Attribute.Out, true })
+		line(&d, r.name()+", user in the run", budgets, r, func(at *At) *Interval { return &at.Attribute.In })
+		line(&d, r.name()+", user not in it", budgets, r, func(at *At) *Interval { return &at.Attribute.Out })
 	}
 	x := list[0].Budgets[0].Attribute
 	level(&d, "the known ratings alone", x.Ratings.Value)
@@ -323,5 +319,5 @@ func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
 	for i := range d.Series { // bands that lie on each other hide what they are about
 		d.Series[i].Low, d.Series[i].High = nil, nil
 	}
-	return d
+	return []page.Drawn{d}
 }

@@ -7,9 +7,7 @@ import (
 	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
@@ -228,20 +226,6 @@ func (a *attacker) replaced(rows map[int]map[int32]float32) *dataset.Set {
 	}
 	set.Ratings = set.Gather(order)
 	return set
-}
-
-// liar is a client whose contributions the attacker hears.
-type liar struct {
-	client.Trainer
-	to *lying
-}
-
-func (t liar) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	list, err := t.Trainer.Contribute(p, src, run)
-	if err == nil {
-		t.to.hear(p, list)
-	}
-	return list, err
 }
 
 // lying is a server's strategy whose sums have lies in them.

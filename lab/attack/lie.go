@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -70,7 +71,7 @@ type seenByUser struct {
 }
 
 // lie makes all runs of a budget.
-func (a *attacker) lie(ctx context.Context) ([]Lie, error) {
+func (a *attacker) lie(ctx context.Context, at *At) error {
 	ways, runs := a.ways(), a.cfg.Targets
 	honest, seen, liars := make([]*seenByUser, runs), make([][]*seenByUser, len(ways)), make([][][]int, len(ways))
 	for w := range ways {
@@ -89,13 +90,12 @@ func (a *attacker) lie(ctx context.Context) ([]Lie, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list []Lie
 	for w, way := range ways {
-		list = append(list, a.compare(way, honest, seen[w], liars[w]))
+		at.Lies = append(at.Lies, a.compare(way, honest, seen[w], liars[w]))
 	}
-	return list, nil
+	return nil
 }
 
 // lied makes one run with liars, or with none, and measures what its users get.
@@ -104,18 +104,14 @@ func (a *attacker) lied(ctx context.Context, r int, s *scene, rows map[int]map[i
 	if rows != nil {
 		set = a.replaced(rows)
 	}
-	run, err := a.open(r, set)
-	if err != nil {
-		return nil, err
-	}
-	f, err := run.Federation()
+	run, f, err := a.open(r, set)
 	if err != nil {
 		return nil, err
 	}
 	l := &lying{Strategy: f.Strategy, bound: way.bound, liars: way.liars, rounds: run.Schedule.Rounds(), said: make(map[uint64][][]float64)}
 	if f.Strategy = l; run.About().Clients == algorithm.Users {
 		for u := range rows {
-			f.Trainers[u] = liar{f.Trainers[u], l}
+			f.Trainers[u] = heard.Trainer{Trainer: f.Trainers[u], Told: l.hear}
 		}
 	}
 	out, err := a.simulate(ctx, run, f, nil)
@@ -251,12 +247,8 @@ func lyingOf(kind Kind, about string) method {
 		runs: func(c Config, _ Epsilon) int { // counts of liars that fall together are seen only with the data
 			return c.Targets
 		},
-		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
-			at.Lies, err = a.lie(ctx)
-			return err
-		},
-		has:  func(at *At) bool { return len(at.Lies) > 0 },
-		head: []string{"liars", "they rate", "they send", "ER@10", "honest", "rank", "honest", "NDCG lost", "RMSE lost", "refused", "largest/noise"},
+		measure: (*attacker).lie,
+		head:    []string{"liars", "they rate", "they send", "ER@10", "honest", "rank", "honest", "NDCG lost", "RMSE lost", "refused", "largest/noise"},
 		rows: func(at *At) (rows [][]string) {
 			for _, x := range at.Lies {
 				rmse := "-"
@@ -268,12 +260,7 @@ func lyingOf(kind Kind, about string) method {
 			}
 			return rows
 		},
-		figures: func(list []*Report, budgets []Epsilon) (all []page.Drawn) {
-			for i, r := range list {
-				all = append(all, liesFigure(r, budgets, i))
-			}
-			return all
-		},
+		figures: figureOfEach(liesFigure),
 	}
 }
 
@@ -287,14 +274,14 @@ func liesFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
 		"Bands are intervals of 95% over runs, each with an item, liars and noise of its own.", budgets)
 	for k := range r.Budgets[0].Lies {
 		x := &r.Budgets[0].Lies[k]
-		line(&d, fmt.Sprintf("%d, %s, %s", x.Liars, x.Strategy, x.Bound), budgets, r, func(at *At) (Interval, bool) {
-			if k >= len(at.Lies) {
-				return Interval{}, false
+		line(&d, fmt.Sprintf("%d, %s, %s", x.Liars, x.Strategy, x.Bound), budgets, r, func(at *At) *Interval {
+			switch {
+			case k >= len(at.Lies):
+				return nil
+			case r.Kind == Degrade:
+				return &at.Lies[k].NDCG
 			}
-			if r.Kind == Degrade {
-				return at.Lies[k].NDCG, true
-			}
-			return at.Lies[k].Exposure, true
+			return &at.Lies[k].Exposure
 		})
 	}
 	return numbered(d)

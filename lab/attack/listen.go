@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/server"
 )
 
 // If clients draw part of what they send at random, the attacker simulates several draws. drawsOfOthers of each
@@ -28,10 +27,9 @@ const (
 // normal laws of LiRA wider.
 const sureEnough = 30
 
-// listener is a strategy that hears all released sums. The attacker knows all ratings, except whether targets
+// listener hears all released sums. The attacker knows all ratings, except whether targets
 // are there. So it knows what every client sends, except the clients' random draws and the noise.
 type listener struct {
-	server.Strategy
 	full, bare []algorithm.Trainer    // of all users, with all targets and without
 	probes     [2][]algorithm.Trainer // as full: whether two say the same. Each trainer says one thing a round, since some keep what they did
 	targets    []target
@@ -43,12 +41,9 @@ type listener struct {
 }
 
 // newListener listens for the attacker's targets.
-func (a *attacker) newListener(s server.Strategy, run uint64) (*listener, error) {
-	l := &listener{Strategy: s, targets: a.targets, place: make([]int, a.full.Data.Users), seed: run,
+func (a *attacker) newListener(run uint64) (*listener, error) {
+	l := &listener{targets: a.targets, place: slices.Repeat([]int{-1}, a.full.Data.Users), seed: run,
 		arrived: make(heard.Inputs), scores: make([]float64, len(a.targets))}
-	for u := range l.place {
-		l.place[u] = -1
-	}
 	for i, t := range a.targets {
 		l.place[t.user] = i
 	}
@@ -71,14 +66,6 @@ func trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
 		return nil, err
 	}
 	return side.Trainers(), nil
-}
-
-// Absorb scores the targets by the sums of the round before the wrapped strategy absorbs them.
-func (l *listener) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	if err := l.listen(p, sums); err != nil {
-		return err
-	}
-	return l.Strategy.Absorb(p, sums, run)
 }
 
 // sendings holds draws of the vectors that a client might send in a round: per draw, a vector for each release.
@@ -150,7 +137,7 @@ func (b *background) add(list sendings, release int) {
 }
 
 // listen adds what the sums of one round say of each target.
-func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
+func (l *listener) listen(p *protocol.Plan, sums *protocol.Sums) error {
 	drawn, err := l.draws(p)
 	if err != nil {
 		return err

@@ -10,22 +10,26 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/figures"
+	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/lab/internal/parts"
 	"github.com/fedsim/fedsim/lab/page"
-	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
 
+// views are what the attacker sees: the model that is released in the end, or the sums of all rounds.
+var views = [...]string{"model", "sums"}
+
 // observation holds one number per target for each view of one run.
-type observation struct{ model, sums []float64 }
+type observation [len(views)][]float64
 
 // membership attacks by LiRA (Carlini et al., "Membership inference attacks from first principles",
 // 2022). For each target it fits a normal law to the observations of the shadow runs with the target, and another
 // to the shadow runs without it. It scores the target in held-out runs by the ratio of the two likelihoods.
-func (a *attacker) membership(ctx context.Context) ([]MembershipResult, error) {
+func (a *attacker) membership(ctx context.Context, at *At) error {
 	runs := 2 * a.cfg.Shadows
 	in := a.coins(runs, 2)
 	seen := make([]observation, runs)
@@ -35,46 +39,32 @@ func (a *attacker) membership(ctx context.Context) ([]MembershipResult, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list []MembershipResult
-	for _, view := range []struct {
-		from string
-		of   func(observation) []float64
-	}{
-		{"model", func(o observation) []float64 { return o.model }},
-		{"sums", func(o observation) []float64 { return o.sums }},
-	} {
-		values := make([][]float64, runs)
-		for r, o := range seen {
-			values[r] = view.of(o)
-		}
-		list = append(list, a.measure(view.from, values, in))
+	for k, from := range views {
+		values := lists.Map(seen, func(o observation) []float64 { return o[k] })
+		at.Membership = append(at.Membership, a.measure(from, values, in))
 	}
-	return list, nil
+	return nil
 }
 
 // observe makes one run with the targets that are in it.
 func (a *attacker) observe(ctx context.Context, r int, in []bool) (observation, error) {
-	run, err := a.open(r, a.without(func(t int) bool { return a.cfg.Control || !in[t] }))
+	run, f, err := a.open(r, a.without(func(t int) bool { return a.cfg.Control || !in[t] }))
 	if err != nil {
 		return observation{}, err
 	}
-	f, err := run.Federation()
+	l, err := a.newListener(algorithm.Seed.Of(run.Config))
 	if err != nil {
 		return observation{}, err
 	}
-	l, err := a.newListener(f.Strategy, algorithm.Seed.Of(run.Config))
-	if err != nil {
-		return observation{}, err
-	}
-	f.Strategy = l
+	f.Strategy = heard.Strategy{Strategy: f.Strategy, Told: l.listen}
 	out, err := a.simulate(ctx, run, f, l.arrived.Hear)
 	if err != nil {
 		return observation{}, err
 	}
 	losses, err := a.losses(out.Model)
-	return observation{model: losses, sums: l.scores}, err
+	return observation{losses, l.scores}, err
 }
 
 // simulate runs a federation on one goroutine: many run at once.
@@ -92,7 +82,7 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 	if a.cfg.Kind == MembershipRating {
 		e = a.bare
 	}
-	m, err := fitted(e, shared)
+	m, err := parts.Fitted(e, shared, protocol.Workers(1))
 	if err != nil {
 		return nil, err
 	}
@@ -105,15 +95,6 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 		out[i] = -parts.MSE(m.Predictor, t.user, r)
 	}
 	return out, nil
-}
-
-// fitted returns a model whose users are fitted to a released model by their ratings of an experiment.
-func fitted(e *experiment.Experiment, shared []byte) (*model.Trained, error) {
-	side, err := e.Instance().ClientSide()
-	if err != nil {
-		return nil, err
-	}
-	return side.Final(shared, protocol.Workers(1))
 }
 
 // measure learns on the first half of the runs and measures on the second.
@@ -180,20 +161,12 @@ func membershipOf(kind Kind, about string) method {
 			}
 			return how
 		},
-		runs: func(c Config, _ Epsilon) int { return 2 * c.Shadows },
-		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
-			at.Membership, err = a.membership(ctx)
-			return err
-		},
-		has:  func(at *At) bool { return len(at.Membership) > 0 },
-		head: []string{"seen", "AUC", "most active", "others", "limit", "TPR at FPR 1%", "limit"},
-		rows: membershipRows,
+		runs:    func(c Config, _ Epsilon) int { return 2 * c.Shadows },
+		measure: (*attacker).membership,
+		head:    []string{"seen", "AUC", "most active", "others", "limit", "TPR at FPR 1%", "limit"},
+		rows:    membershipRows,
 		figures: func(list []*Report, budgets []Epsilon) []page.Drawn {
-			all := []page.Drawn{areaFigure(kind, list, budgets)}
-			for i, r := range list {
-				all = append(all, rocFigure(r, i))
-			}
-			return all
+			return append([]page.Drawn{areaFigure(kind, list, budgets)}, figureOfEach(rocFigure)(list, budgets)...)
 		},
 	}
 }
@@ -214,31 +187,20 @@ const anyAttack = "limit of any attack"
 
 // areaFigure is the AUC over budgets.
 func areaFigure(kind Kind, list []*Report, budgets []Epsilon) page.Drawn {
-	what := "a user"
-	if kind == MembershipRating {
-		what = "a rating"
-	}
-	d := byBudget(string(kind), fmt.Sprintf("Was %s in the run?", what), "AUC of the attack", "Bands are intervals of 95%. "+notShown[0], budgets)
+	d := byBudget(string(kind), fmt.Sprintf("Was a %s in the run?", kind.target()), "AUC of the attack", "Bands are intervals of 95%. "+notShown[0], budgets)
 	for _, r := range list {
 		for _, from := range []string{"sums", "model"} {
-			line(&d, r.name()+", by the "+from, budgets, r, func(at *At) (Interval, bool) {
-				for _, m := range at.Membership {
-					if m.From == from {
-						return m.AUC, true
-					}
-				}
-				return Interval{}, false
-			})
+			line(&d, r.name()+", by the "+from, budgets, r, func(at *At) *Interval { return at.seen(from) })
 		}
 	}
-	line(&d, anyAttack, budgets, list[0], func(at *At) (Interval, bool) {
+	line(&d, anyAttack, budgets, list[0], func(at *At) *Interval {
 		switch {
 		case math.IsInf(float64(at.Epsilon), 1):
-			return Interval{1, 1, 1}, true
+			return &Interval{1, 1, 1}
 		case at.Limit == nil:
-			return Interval{}, false
+			return nil
 		}
-		return Interval{at.Limit.AUC, at.Limit.AUC, at.Limit.AUC}, true
+		return &Interval{at.Limit.AUC, at.Limit.AUC, at.Limit.AUC}
 	})
 	if last := &d.Series[len(d.Series)-1]; last.Name == anyAttack {
 		last.Level, last.Low, last.High = true, nil, nil // nothing that was measured
@@ -251,12 +213,8 @@ func areaFigure(kind Kind, list []*Report, budgets []Epsilon) page.Drawn {
 var shownRates = []float64{0.001, 0.01, 0.1}
 
 // rocFigure draws the curve by the sums on logarithmic axes, since targets found with few false alarms matter most.
-func rocFigure(r *Report, i int) page.Drawn {
-	what := "user"
-	if r.Kind == MembershipRating {
-		what = "rating"
-	}
-	d := page.Drawn{Figure: figures.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
+func rocFigure(r *Report, _ []Epsilon, i int) page.Drawn {
+	d := page.Drawn{Figure: figures.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", r.Kind.target(), r.name()),
 		X: "share of targets not in it that are called in", Y: "share of targets in it that are called in, both logarithmic", Log: true, LogY: true,
 		Note: fmt.Sprintf("Curves are of all targets together, from the runs that the attacker did not learn from; their left ends rest on few, and may cross the limit there by chance. %s", notShown[1])}}
 	d.Numbers = page.Table{Caption: d.Title + ": the numbers", Head: []string{"falsely found, at most"}}

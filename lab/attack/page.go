@@ -125,12 +125,12 @@ func (e Epsilon) sign() string {
 }
 
 // line adds a series of what is measured at each budget; where there is nothing it has no point.
-func line(d *page.Drawn, name string, budgets []Epsilon, r *Report, of func(*At) (Interval, bool)) {
+func line(d *page.Drawn, name string, budgets []Epsilon, r *Report, of func(*At) *Interval) {
 	s := figures.Series{Name: name, Colour: len(d.Series), Runs: 1}
 	for k, e := range budgets {
 		for i := range r.Budgets {
 			if at := &r.Budgets[i]; at.Epsilon == e {
-				if v, is := of(at); is {
+				if v := of(at); v != nil {
 					s.X, s.Y, s.Low, s.High = append(s.X, float64(k)), append(s.Y, v.Value), append(s.Low, v.Low), append(s.High, v.High)
 				}
 			}
@@ -194,6 +194,31 @@ type MembershipResult struct {
 	FPR float64  `json:"fpr"`
 	TPR Interval `json:"tpr"`
 	ROC Curve    `json:"roc"`
+}
+
+// seen returns what an attack of membership or reconstruction finds in one view; nil where there is none.
+func (at *At) seen(from string) *Interval {
+	for i := range at.Membership {
+		if x := &at.Membership[i]; x.From == from {
+			return &x.AUC
+		}
+	}
+	for i := range at.Reconstruction {
+		if x := &at.Reconstruction[i]; x.From == from {
+			return &x.Precision
+		}
+	}
+	return nil
+}
+
+// figureOfEach draws a figure of each report.
+func figureOfEach(draw func(r *Report, budgets []Epsilon, i int) page.Drawn) func([]*Report, []Epsilon) []page.Drawn {
+	return func(list []*Report, budgets []Epsilon) (all []page.Drawn) {
+		for i, r := range list {
+			all = append(all, draw(r, budgets, i))
+		}
+		return all
+	}
 }
 
 // report begins one of what was asked for.
@@ -321,7 +346,7 @@ func (r *Report) check() error {
 		return fmt.Errorf("there is no attack %q", r.Kind)
 	}
 	for i := range r.Budgets {
-		if at := &r.Budgets[i]; !m.has(at) {
+		if at := &r.Budgets[i]; len(m.rows(at)) == 0 {
 			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Kind, at.Epsilon)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -129,14 +130,6 @@ func (s *sent) add(x []int64, i int, r protocol.Release, c protocol.Cohort, surv
 	return r.Noise.Final(c, survivors, survivors) / float64(survivors)
 }
 
-// Absorb records the traces of the targets in the round before the wrapped strategy absorbs its sums.
-func (w *watcher) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	if err := w.watch(p, sums); err != nil {
-		return err
-	}
-	return w.Strategy.Absorb(p, sums, run)
-}
-
 // hear keeps what the followed clients send.
 func (w *watcher) hear(at time.Duration, e protocol.Envelope) {
 	w.arrived.Hear(at, e)
@@ -157,8 +150,8 @@ func (w *watcher) hear(at time.Duration, e protocol.Envelope) {
 	}
 }
 
-// watch takes in one round.
-func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
+// watch records the traces of the targets in a round.
+func (w *watcher) watch(p *protocol.Plan, sums *protocol.Sums) error {
 	items := w.e.Data.Items
 	own, err := w.sendings(p)
 	if err != nil {
@@ -224,7 +217,7 @@ func (w *watcher) sendings(p *protocol.Plan) ([]sendings, error) {
 
 // reconstruct makes a run whose clients leave the noise to the sum, so that what they send is plain, and
 // one in which they add their shares, as a deployment's do.
-func (a *attacker) reconstruct(ctx context.Context) ([]Rebuilt, error) {
+func (a *attacker) reconstruct(ctx context.Context, at *At) error {
 	follow := a.shadowClients()
 	for _, t := range a.targets {
 		follow = append(follow, t.user)
@@ -236,17 +229,19 @@ func (a *attacker) reconstruct(ctx context.Context) ([]Rebuilt, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	list := []Rebuilt{a.rebuild(fromUpdates, func(u int) traces { return seen[0].updates[u] })}
+	add := func(from string, of func(user int) traces) {
+		at.Reconstruction = append(at.Reconstruction, a.rebuild(from, of))
+	}
+	add(fromUpdates, func(u int) traces { return seen[0].updates[u] })
 	if len(seen) > 1 {
-		list = append(list, a.rebuild(fromNoised, func(u int) traces { return seen[1].updates[u] }))
+		add(fromNoised, func(u int) traces { return seen[1].updates[u] })
 	}
-	return append(list,
-		a.rebuild(fromOthers, func(u int) traces { return seen[0].others[u] }),
-		a.rebuild(fromSum, func(int) traces { return seen[0].sum }),
-		a.rebuild(fromPopularity, func(int) traces { return traces{} }),
-	), nil
+	add(fromOthers, func(u int) traces { return seen[0].others[u] })
+	add(fromSum, func(int) traces { return seen[0].sum })
+	add(fromPopularity, func(int) traces { return traces{} })
+	return nil
 }
 
 // shadowClients are users that the attacker learns from, in the order of their numbers.
@@ -269,15 +264,11 @@ func (a *attacker) watched(ctx context.Context, r int, follow []int) (*watcher, 
 	if r == 1 {
 		algorithm.NoiseDraw.Set(&b.config, "client")
 	}
-	run, err := b.open(r, a.full.Data)
+	run, f, err := b.open(r, a.full.Data)
 	if err != nil {
 		return nil, err
 	}
-	f, err := run.Federation()
-	if err != nil {
-		return nil, err
-	}
-	l, err := a.newListener(f.Strategy, algorithm.Seed.Of(run.Config))
+	l, err := a.newListener(algorithm.Seed.Of(run.Config))
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +277,7 @@ func (a *attacker) watched(ctx context.Context, r int, follow []int) (*watcher, 
 	for _, u := range follow {
 		w.updates[u], w.others[u] = make(traces), make(traces)
 	}
-	f.Strategy = w
+	f.Strategy = heard.Strategy{Strategy: f.Strategy, Told: w.watch}
 	_, err = a.simulate(ctx, run, f, w.hear)
 	return w, err
 }
@@ -397,24 +388,15 @@ func reconstruction() method {
 			}
 			return 2
 		},
-		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
-			at.Reconstruction, err = a.reconstruct(ctx)
-			return err
-		},
-		has:  func(at *At) bool { return len(at.Reconstruction) > 0 },
-		head: []string{"seen", "rated items found", "rating RMSE", "of item means"},
+		measure: (*attacker).reconstruct,
+		head:    []string{"seen", "rated items found", "rating RMSE", "of item means"},
 		rows: func(at *At) (rows [][]string) {
 			for _, x := range at.Reconstruction {
 				rows = append(rows, []string{x.From, x.Precision.String(), x.Error.String(), x.Plain.String()})
 			}
 			return rows
 		},
-		figures: func(list []*Report, budgets []Epsilon) (all []page.Drawn) {
-			for i, r := range list {
-				all = append(all, rebuiltFigure(r, budgets, i))
-			}
-			return all
-		},
+		figures: figureOfEach(rebuiltFigure),
 	}
 }
 
@@ -423,19 +405,10 @@ func rebuiltFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
 	d := byBudget(fmt.Sprintf("%s-%d", Reconstruction, i), fmt.Sprintf("What did a client of %s rate?", r.name()), "share of the rated items among as many that the attacker names",
 		"Without the secure sum a server sees updates; with it, it sees sums. A client's share of the noise is made to suffice in the sum of all, and does not by itself. Bands are intervals of 95% over targets.", budgets)
 	for _, from := range []string{fromUpdates, fromNoised, fromOthers, fromSum} {
-		line(&d, from, budgets, r, func(at *At) (Interval, bool) {
-			for _, x := range at.Reconstruction {
-				if x.From == from {
-					return x.Precision, true
-				}
-			}
-			return Interval{}, false
-		})
+		line(&d, from, budgets, r, func(at *At) *Interval { return at.seen(from) })
 	}
-	for _, x := range r.Budgets[0].Reconstruction {
-		if x.From == fromPopularity {
-			level(&d, fromPopularity, x.Precision.Value)
-		}
+	if x := r.Budgets[0].seen(fromPopularity); x != nil {
+		level(&d, fromPopularity, x.Value)
 	}
 	return numbered(d)
 }
