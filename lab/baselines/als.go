@@ -5,12 +5,15 @@ import (
 	"slices"
 	"sync"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -50,30 +53,20 @@ var passesKey = config.DeclareNumber(config.Key{
 })
 
 func (*central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	f := &alternating{}
-	parts := map[string]*model.Matrix{}
-	var errs problems.List
-	for _, part := range []struct {
-		name       string
-		rows, cols int
-	}{
-		{"item_embeddings", set.Items, int(algorithm.Rank.Or(c, alsRank))}, {"user_embeddings", set.Users, int(algorithm.Rank.Or(c, alsRank))},
-		{"item_bias", set.Items, 1}, {"user_bias", set.Users, 1},
-	} {
-		m, err := files.Matrix(part.name, part.rows, part.cols)
-		parts[part.name], errs = m, append(errs, err)
-	}
+	rank := int(algorithm.Rank.Or(c, alsRank))
+	items, err1 := files.Matrix(itemsName, set.Items, rank)
+	users, err2 := files.Matrix(usersName, set.Users, rank)
+	itemBias, err3 := files.Matrix(itemBiasName, set.Items, 1)
+	userBias, err4 := files.Matrix(userBiasName, set.Users, 1)
+	errs := problems.List{err1, err2, err3, err4}
 	errs.If(files.Mean() == nil, "summary.json: there is no mean, which predictions of this model are on top of")
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	f.mean, f.users, f.items = *files.Mean(), joinBias(parts["user_embeddings"], parts["user_bias"]), joinBias(parts["item_embeddings"], parts["item_bias"])
-	unknown := make([]float64, set.Items)
-	for j := range unknown {
-		unknown[j] = f.mean + parts["item_bias"].Row(j)[0]
-	}
+	f := &alternating{mean: *files.Mean(), users: joinBias(users, userBias), items: joinBias(items, itemBias)}
+	unknown := lists.Map(itemBias.Data(), func(b float64) float64 { return f.mean + b })
 	all := model.Indices(set.Items)
-	return &algorithm.Saved{Items: parts["item_embeddings"], Popularity: algorithm.PopularityOf(unknown), Score: func(user int, out []float64) { f.Predict(user, all, out) }}, nil
+	return &algorithm.Saved{Items: items, Popularity: algorithm.PopularityOf(unknown), Score: func(user int, out []float64) { f.Predict(user, all, out) }}, nil
 }
 
 // alternating is a factorization in training. A user's or item's row holds its embedding and, last,
@@ -164,24 +157,19 @@ func (f *alternating) Predict(user int, items []int32, out []float64) {
 
 // splitBias splits a matrix into embeddings and biases.
 func splitBias(m *model.Matrix) (embeddings, bias *model.Matrix) {
-	d := m.Cols() - 1
-	embeddings, bias = model.NewMatrix(m.Rows(), d), model.NewMatrix(m.Rows(), 1)
-	for i := range m.Rows() {
-		copy(embeddings.Row(i), m.Row(i))
-		bias.Row(i)[0] = m.Row(i)[d]
+	rows, d := m.Rows(), m.Cols()-1
+	part := func(from, to int) *model.Matrix {
+		return model.Wrap(rows, to-from, mat.DenseCopyOf(mat.NewDense(rows, d+1, m.Data()).Slice(0, rows, from, to)).RawMatrix().Data)
 	}
-	return embeddings, bias
+	return part(0, d), part(d, d+1)
 }
 
 // joinBias is the inverse of splitBias.
 func joinBias(embeddings, bias *model.Matrix) *model.Matrix {
-	d := embeddings.Cols()
-	m := model.NewMatrix(embeddings.Rows(), d+1)
-	for i := range m.Rows() {
-		copy(m.Row(i), embeddings.Row(i))
-		m.Row(i)[d] = bias.Row(i)[0]
-	}
-	return m
+	rows, d := embeddings.Dims()
+	var m mat.Dense
+	m.Augment(mat.NewDense(rows, d, embeddings.Data()), mat.NewDense(rows, 1, bias.Data()))
+	return model.Wrap(rows, d+1, m.RawMatrix().Data)
 }
 
 func (f *alternating) state() []byte { return encoded(f.users, f.items) }
@@ -192,6 +180,6 @@ func (f *alternating) matrices(protocol.Runner) []model.Named {
 	users, userBias := splitBias(f.users)
 	items, itemBias := splitBias(f.items)
 	return []model.Named{
-		{Name: itemsName, Matrix: items}, {Name: "item_bias", Matrix: itemBias}, {Name: usersName, Matrix: users}, {Name: "user_bias", Matrix: userBias},
+		{Name: itemsName, Matrix: items}, {Name: itemBiasName, Matrix: itemBias}, {Name: usersName, Matrix: users}, {Name: userBiasName, Matrix: userBias},
 	}
 }

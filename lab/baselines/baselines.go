@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -142,7 +143,10 @@ func turned(r dataset.Ratings) *dataset.Rows {
 	return dataset.Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
 }
 
-func pickAt(scores []float64, items []int32, out []float64) {
+// predict writes the scores of some of n items for a user's history, whose order alone counts.
+func predict(by eval.Scorer, known *dataset.Rows, n, user int, items []int32, out []float64) {
+	scores := make([]float64, n)
+	known.Lend(user, func(history []int32, values []float32) { by.Score(user, history, values, scores) })
 	for i, j := range items {
 		out[i] = scores[j]
 	}

@@ -142,11 +142,8 @@ func (l *linear) Score(_ int, history []int32, _ []float32, out []float64) {
 	}
 }
 
-// Predict writes scores, whose order alone counts.
 func (l *linear) Predict(user int, items []int32, out []float64) {
-	scores := make([]float64, l.items)
-	l.known.Lend(user, func(history []int32, values []float32) { l.Score(user, history, values, scores) })
-	pickAt(scores, items, out)
+	predict(l, l.known, l.items, user, items, out)
 }
 
 // itemKNN returns neighbours of items by the cosine of who likes them.
@@ -244,9 +241,6 @@ func (l *nearest) Score(_ int, history []int32, _ []float32, out []float64) {
 	}
 }
 
-// Predict writes scores, whose order alone counts.
 func (l *nearest) Predict(user int, items []int32, out []float64) {
-	scores := make([]float64, l.train.Items)
-	l.known.Lend(user, func(history []int32, values []float32) { l.Score(user, history, values, scores) })
-	pickAt(scores, items, out)
+	predict(l, l.known, l.train.Items, user, items, out)
 }

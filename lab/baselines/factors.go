@@ -108,8 +108,10 @@ func (f *factors) matrices(run protocol.Runner) []model.Named {
 }
 
 const (
-	itemsName = "item_embeddings"
-	usersName = "user_embeddings"
+	itemsName    = "item_embeddings"
+	usersName    = "user_embeddings"
+	itemBiasName = "item_bias" // of als
+	userBiasName = "user_bias"
 )
 
 // factorizer is a method whose finished runs can be asked for recommendations.
