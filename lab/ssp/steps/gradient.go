@@ -1,6 +1,13 @@
+// Package steps has the solvers of the am-ssp and multi-task papers that SSP is compared with. Two take noisy sums of gradients in
+// place of statistics, [Gradient] and [EncoderGradient]. [Joint] is plain DP-SGD. [Convex] sums the expansion of a convex loss.
+//
+// It imports what solvers of the core import, and never a stage or the registration of algorithms. Package lab/ssp registers the
+// algorithms.
 package steps
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -13,7 +20,128 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
+)
+
+// This file holds the part of users in the solvers that take gradients. A plan brings V, which
+// users are fitted to, and the parameters that the gradient is taken at. Within an outer step the
+// parameters move from sum to sum and V stays. So a client fits its user anew and gets the same u
+// without keeping it.
+//
+// The bound on a user's addition is enforced last, whatever was broadcast. [Gradient] clips the
+// gradient of each rating to Γ and multiplies it by the rating's weight. Rows of different items
+// stand at different coordinates and Σ_j w_j² <= 1 (user/weights.go). So the norm of the whole is √(Σ
+// w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
+// gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
+
+func checkExplicit(p *kernel.Params, e *problems.List) {
+	e.If(p.Feedback == kernel.Implicit, "solver %s is for explicit feedback", p.Solver)
+}
+
+// descending is a solver that takes steps against sums of gradients.
+type descending struct{ solver.Base }
+
+var clipGradientKey config.NumberKey
+
+func init() {
+	clipGradientKey = settings.Number("gradient.clip", settings.Clips(), settings.Settings.Descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
+		settings.Always(func(s settings.Settings) float64 {
+			if s.Private() {
+				return 0.5
+			}
+			return 1
+		}))
+}
+
+// Read makes one schedule of steps for the whole run.
+func (descending) Read(p *kernel.Params, s settings.Settings) {
+	p.Own, p.Encoder = Settings{Clip: clipGradientKey.Value(s.Config)}, settings.EncoderOf(s.Config)
+	p.Encoder.Steps = p.Rounds * p.Resample
+}
+
+func (descending) Traits() kernel.Traits {
+	return kernel.Traits{Encodes: true, PredictsFromFeatures: true, Exact: true, FirstOrder: true}
+}
+
+// Defaults takes 10 rounds of 5 steps each.
+func (descending) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := settings.SolverDefaults{Rounds: 10, Resample: 5, UserRidge: 1}
+	if s.Private() {
+		own.UserRidge = 3
+	}
+	return own
+}
+
+func (descending) Bound(p *kernel.Params) float64 { return Of(p).Clip }
+
+func (descending) Check(p *kernel.Params, e *problems.List) {
+	checkExplicit(p, e)
+	f, x := p.Solver.Encoder(p)
+	if n := encoder.Parameters(f, p.Items, p.Rank, x); p.Rounds > 0 && n > protocol.MaxLen {
+		e.Add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
+	}
+}
+
+func (descending) Sends(p *kernel.Params) kernel.Sends { return kernel.Sends{Theta: p.Parameters()} }
+
+func (descending) Planned(s *serving.Strategy, m *kernel.Model) { m.Theta = s.Encoder.Theta() }
+
+// Settle moves V to the parameters, which V does not follow within an outer step.
+func (descending) Settle(s *serving.Strategy, m *kernel.Model) {
+	if s.Encoded {
+		m.Items = make([]float64, len(m.Items))
+		s.Encoder.Embed(m.Items, protocol.Workers(1))
+	}
+}
+
+// gradientAt prepares the user's gradient: the parameters it is taken at, the user's ratings, and
+// u, which the given function fits. It returns false if the gradient is zero.
+func gradientAt(c *user.Contribution, fit func(w *user.Workspace)) (bool, error) {
+	if takesPart, err := c.TakesPart(); err != nil || !takesPart {
+		return false, err
+	}
+	if c.Model.Theta == nil {
+		return false, errors.New("the model has no parameters to take the gradient at")
+	}
+	c.Work = user.NewWorkspace(c.Params)
+	c.Work.Gather(c.Params, c.Model, c.Ratings)
+	fit(c.Work)
+	c.Keep(c.Work)
+	user.ClipUser(c.Embedding(), kernel.Farthest) // lest later sums overflow; the bound does not need it
+	return true, nil
+}
+
+// residual is the prediction of the chosen rating i, by an item of embedding v, less the rating,
+// times its weight.
+func residual(c *user.Contribution, i int, v []float64) float64 {
+	k, w := c.Chosen[i], c.Work
+	return c.Weights[i] * (w.Offset[k] + w.Own(k, c.Params.Rank) + dense.Dot(c.Embedding(), v) - w.Value[k])
+}
+
+// Settings holds the own settings of these solvers, as [kernel.Params.Own].
+type Settings struct {
+	Loss      Loss // of Convex
+	LossWidth float64
+	// Clip is Γ, the largest norm of a gradient of half the squared error. [Gradient] clips each rating's
+	// gradient by its item; the other solvers clip the gradient of all of a user's ratings by the
+	// encoder's parameters.
+	Clip float64
+	// Radius is the largest norm of an item, Rate multiplies the steps of items; of Gradient only.
+	Radius, Rate float64
+}
+
+// Of returns the own settings of a solver of this package.
+func Of(p *kernel.Params) Settings {
+	own, _ := p.Own.(Settings)
+	return own
+}
+
+// These are the names of the releases.
+const (
+	hessians  = "hessians"
+	gradients = "gradients"
+	byEncoder = "encoder-gradient"
 )
 
 // Gradient is the solver in which v_j takes projected steps against noisy sums of clipped gradients
@@ -135,4 +263,166 @@ func DescendItems(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) 
 			user.ClipUser(v, radius)
 		}
 	})
+}
+
+// EncoderGradient is the solver that moves the parameters of the encoder against noisy sums of
+// users' clipped gradients (am-ssp paper, Algorithm 6): AM-DPSGD.
+var EncoderGradient settings.Solver = encoderGradient{}
+
+type encoderGradient struct{ descending }
+
+func (encoderGradient) String() string { return "encoder-gradient" }
+
+func (x encoderGradient) Traits() kernel.Traits {
+	all := x.descending.Traits()
+	all.ByUser = true
+	return all
+}
+
+func (x encoderGradient) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := x.descending.Defaults(s)
+	own.StartNorm, own.EncoderRate = 0.1, 0.01
+	return own
+}
+
+func (encoderGradient) Keys() []*config.Key {
+	return append(settings.EncoderKeys(), clipGradientKey.Key, settings.Keys.Resample.Key)
+}
+
+func (encoderGradient) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
+	bound, n := p.ItemsBound(), p.Parameters()
+	to.Add(protocol.Release{Name: byEncoder, Len: n, L2: bound, LInf: bound, MaxNonZero: n}, share)
+}
+
+func (encoderGradient) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
+	ok, err := gradientAt(c, func(w *user.Workspace) { w.Fit(c.Params, c.Model) })
+	if !ok {
+		return protocol.Vector{Index: []uint32{}}, err
+	}
+	return byParameters(c)
+}
+
+func (encoderGradient) Begin(*kernel.Params) serving.Solving {
+	return solver.Stateless(func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+		// The step uses the mean over users in units of the bound, so that a rate means the same
+		// for any number of users and any Γ.
+		mean := dense.Scaled(r.Values[byEncoder], 1/(r.Users*s.Params.ItemsBound()))
+		if err := s.Encoder.Descend(mean, s.Sums()); err != nil {
+			return fmt.Errorf("fedssp: %w", err)
+		}
+		s.Descended(run)
+		return nil
+	})
+}
+
+// byParameters is clip_Γ(Σ_j w_j·(prediction - y)·J_j u), where J_j is the Jacobian of item j's
+// embedding. It is line 8 of Algorithm 6, with all of a user's ratings clipped together.
+func byParameters(c *user.Contribution) (protocol.Vector, error) {
+	shape, err := shape(c.User)
+	if err != nil {
+		return protocol.Vector{}, err
+	}
+	p := c.Params
+	grad := make([]float64, p.Parameters())
+	items := make([]int32, len(c.Chosen))
+	for i, j := range c.Items() {
+		items[i] = int32(j)
+	}
+	shape.Gradient(c.Model.Theta, items, func(i int, v, g []float64) {
+		r := residual(c, i, v)
+		for a, x := range c.Embedding() {
+			g[a] = r * x
+		}
+	}, grad)
+	user.Restrain(grad, dense.Norm(grad), p.ItemsBound())
+	return protocol.Vector{Value: grad}, nil
+}
+
+// shape returns the encoder that a client computes with; clients of a simulation share one.
+func shape(t *user.User) (*encoder.Encoder, error) {
+	if t.Params.Shape != nil {
+		return t.Params.Shape, nil
+	}
+	return t.Params.NewEncoder()
+}
+
+// Joint is [EncoderGradient] except that users' embeddings are not solved for: they take a step of
+// their own in every round. This is plain DP-SGD on all parameters (am-ssp paper, E.1.5).
+var Joint settings.Solver = joint{}
+
+type joint struct{ encoderGradient }
+
+func (joint) String() string { return "joint" }
+
+func (x joint) Traits() kernel.Traits {
+	all := x.encoderGradient.Traits()
+	all.OneSum = true
+	return all
+}
+
+func (joint) Keys() []*config.Key {
+	return append(settings.EncoderKeys(), clipGradientKey.Key)
+}
+
+// Defaults takes 50 rounds, of one step each.
+func (x joint) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := x.encoderGradient.Defaults(s)
+	own.Rounds, own.Resample = 50, 0
+	return own
+}
+
+func (x joint) Check(p *kernel.Params, e *problems.List) {
+	x.encoderGradient.Check(p, e)
+	e.If(p.Resample > 1, "solver %s takes one sum in a round", Joint)
+}
+
+// Keeps counts u with its weights, and the bias.
+func (joint) Keeps(p *kernel.Params) int { return p.Width() + 1 }
+
+func (joint) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
+	p := c.Params
+	ok, err := gradientAt(c, func(w *user.Workspace) { take(w, p, c.User.Embedding(), c.Bias()) })
+	if !ok {
+		return protocol.Vector{Index: []uint32{}}, err
+	}
+	v, err := byParameters(c)
+	if err == nil {
+		step(c.Work, p)
+		c.Keep(c.Work)
+	}
+	return v, err
+}
+
+// take sets the solution to the numbers that a user kept, or to zero if it kept none.
+func take(w *user.Workspace, p *kernel.Params, u []float64, bias float64) {
+	clear(w.Beta)
+	if u == nil {
+		return
+	}
+	copy(w.Beta, u[:p.Rank])
+	copy(w.Beta[p.WeightsAt():], u[p.Rank:])
+	if p.Bias {
+		w.Beta[p.Rank] = bias
+	}
+}
+
+// step takes a step of the user's own against the gradient of the objective of fit, divided by the
+// number of ratings. The ridge counts as so many ratings.
+func step(w *user.Workspace, p *kernel.Params) {
+	w.Spread()
+	slope := make([]float64, w.Width)
+	for i, x := range w.Beta {
+		slope[i] = w.Ridge(p, i) * x
+	}
+	for k, y := range w.Value {
+		row := w.Rows[k*w.Width : (k+1)*w.Width]
+		dense.Axpy(slope, w.Offset[k]+dense.Dot(w.Beta, row)-y, row)
+	}
+	dense.Axpy(w.Beta, -1/(float64(len(w.Value))+p.UserRidge), slope)
+	for _, x := range w.Beta {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			clear(w.Beta)
+			return
+		}
+	}
 }
