@@ -7,7 +7,10 @@ import (
 	"math/bits"
 	"math/cmplx"
 
+	"gonum.org/v1/gonum/integrate/quad"
+
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
 )
 
 // This file computes ε a second time. It shares no code with the accountants of package dp: of dp it uses the types that
@@ -91,13 +94,7 @@ func solve(deltaOf func(float64) float64, delta, samplers float64) float64 {
 		}
 		low = high
 	}
-	for range 60 {
-		if mid := (low + high) / 2; above(mid) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
+	_, high = binomial.Halve(low, high, 60, above)
 	if above(high) {
 		return math.Inf(1)
 	}
@@ -105,23 +102,17 @@ func solve(deltaOf func(float64) float64, delta, samplers float64) float64 {
 }
 
 // quadrature returns δ(ε) of normal noise at a distance of mu deviations. The privacy loss is normal with mean μ²/2 and deviation μ, and δ(ε)
-// is the mean of 1 - e^(ε-loss) where that is positive. Simpson's rule integrates it from ε upwards.
+// is the mean of 1 - e^(ε-loss) where that is positive. Gauss's rule integrates it from ε upwards.
 func quadrature(mu, epsilon float64) float64 {
-	const steps = 8000
-	from, to := (epsilon-mu*mu/2)/mu, 38.0 // in deviations from the mean; beyond 38 the density is 0
-	if from = max(from, -38); from >= to {
+	const points, far = 1000, 38 // in deviations from the mean, beyond which the density is 0
+	from := max((epsilon-mu*mu/2)/mu, -far)
+	if from >= far {
 		return 0
 	}
-	h, sum := (to-from)/steps, 0.0
-	for i := range steps + 1 {
-		t := from + float64(i)*h
-		weight := float64(2 + i%2*2)
-		if i == 0 || i == steps {
-			weight = 1
-		}
-		sum += weight * -math.Expm1(epsilon-mu*mu/2-mu*t) * math.Exp(-t*t/2)
+	density := func(t float64) float64 {
+		return -math.Expm1(epsilon-mu*mu/2-mu*t) * math.Exp(-t*t/2) / math.Sqrt(2*math.Pi)
 	}
-	return sum * h / 3 / math.Sqrt(2*math.Pi)
+	return quad.Fixed(density, from, far, points, quad.Legendre{}, 0)
 }
 
 // compose returns δ(ε) of releases over samples. The distributions P, with the unit, and Q, without it, are
@@ -172,7 +163,7 @@ func compose(all []sampled, reverse bool) func(epsilon float64) float64 {
 		}
 		fourier(one, false)
 		for k, v := range one {
-			product[k] *= power(v, x.count)
+			product[k] *= cmplx.Pow(v, complex(float64(x.count), 0))
 		}
 	}
 	fourier(product, true)
@@ -189,17 +180,6 @@ func compose(all []sampled, reverse bool) func(epsilon float64) float64 {
 		}
 		return sum
 	}
-}
-
-func power(v complex128, n int) complex128 {
-	out := complex(1, 0)
-	for ; n > 0; n >>= 1 {
-		if n&1 == 1 {
-			out *= v
-		}
-		v *= v
-	}
-	return out
 }
 
 // fourier is the discrete Fourier transform in place, for a length that is a power of two; with inverse not divided by the length.

@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -27,14 +28,10 @@ import (
 )
 
 // logged checks the log of sessions that a deployment's model is in, and the receipts that parties kept of it.
-func (f *folder) logged(ctx context.Context, r *Report, p *agreement.Public, o Options) error {
+func (f *folder) logged(ctx context.Context, r *Report, e *experiment.Experiment, o Options) error {
 	kept, err := os.ReadFile(o.Receipts)
 	if err != nil {
 		return cli.Misusef("--receipts: %w", err)
-	}
-	e, err := agreement.Open(p)
-	if err != nil {
-		return err
 	}
 	var stated []*protocol.Leaf
 	for _, s := range f.evidence.Sessions {

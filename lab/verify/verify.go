@@ -166,14 +166,12 @@ func Folder(ctx context.Context, dir string, o Options) (*Report, error) {
 	f.epsilon(r)
 	f.history(r)
 	if deployed {
-		p := f.agreed(r)
+		p, e := f.agreed(r)
 		if p != nil {
-			if err = f.matrices(r, p); err != nil {
-				return nil, err
-			}
+			f.matrices(r, e)
 		}
 		if o.Log != "" && p != nil {
-			if err = f.logged(ctx, r, p, o); err != nil {
+			if err = f.logged(ctx, r, e, o); err != nil {
 				return nil, err
 			}
 		} else if o.Log == "" {
@@ -322,21 +320,19 @@ func priced(s algorithm.PastSession) any {
 }
 
 // agreed derives the terms of a deployment again from what its parties agreed on, and the price of its rounds.
-// It returns what they agreed on; nil if that cannot be read.
-func (f *folder) agreed(r *Report) *agreement.Public {
+// It returns what they agreed on, and the experiment of that; nil if it cannot be read.
+func (f *folder) agreed(r *Report) (p *agreement.Public, e *experiment.Experiment) {
 	b, err := os.ReadFile(filepath.Join(f.dir, results.PublicFile))
 	if err != nil {
 		r.add(Unchecked, "agreement", "%v", err)
-		return nil
+		return nil, nil
 	}
-	p, err := agreement.Decode(b)
-	var e *experiment.Experiment
-	if err == nil {
+	if p, err = agreement.Decode(b); err == nil {
 		e, err = agreement.Open(p)
 	}
 	if err != nil {
 		r.add(Forged, "agreement", "%s: %v", results.PublicFile, err)
-		return nil
+		return nil, nil
 	}
 	session := hex.EncodeToString(p.Session[:])
 	if f.own.Session != session || f.summary.Session != session {
@@ -356,7 +352,7 @@ func (f *folder) agreed(r *Report) *agreement.Public {
 	if text := f.compare(r, e, f.summary.Rounds); text != "" {
 		r.add(OK, "agreement", "bounds, noise and cohort of %s follow from its configuration; %s", results.PublicFile, text)
 	}
-	return p
+	return p, e
 }
 
 // compare compares the recorded releases with the releases that an experiment plans for some rounds. It returns a sentence about what
