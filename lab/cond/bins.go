@@ -58,7 +58,7 @@ type Bins struct {
 	Values  []float64 // replacement of a label in each bin, in [Low, High]
 	// Epsilon is the cost of the histogram and one randomised response together.
 	Epsilon  float64
-	response *exact.Response
+	response exact.Response
 }
 
 // NewBins releases the histogram of labels and chooses bins by it.
@@ -81,19 +81,15 @@ func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 		for _, v := range y {
 			counts[o.cell(v)]++
 		}
-		law, err := exact.NewLaplace(exact.Ratio{Num: prior, Den: 2 * epsilonGrid})
-		if err != nil {
-			return nil, err
-		}
+		law := exact.Laplace{Rate: exact.Ratio{Num: prior, Den: 2 * epsilonGrid}}
 		if err := law.Add(counts, noise.NewBits(secret.Stream("label histogram", 0))); err != nil {
 			return nil, fmt.Errorf("cond: noise of the histogram of labels: %w", err)
 		}
 	}
 	b.Shares = shares(counts)
 	b.choose(math.Expm1(float64(response) / epsilonGrid))
-	var err error
-	b.response, err = exact.NewResponse(len(b.Ends), exact.Ratio{Num: response, Den: epsilonGrid})
-	return b, err
+	b.response = exact.Response{N: uint64(len(b.Ends)), Epsilon: exact.Ratio{Num: response, Den: epsilonGrid}}
+	return b, nil
 }
 
 // cell returns the cell of a label. A NaN counts as the low end, so that no label is an exception.

@@ -18,36 +18,18 @@ import (
 // The algorithm is algorithm 2 of Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for
 // Differential Privacy"). It uses whole numbers only and no table, and is exact for a rate that is
 // a ratio of integers, given uniform bits. The number of words of a draw depends on the draw.
-type Laplace struct{ rate Ratio }
+type Laplace struct{ Rate Ratio }
 
 // Ratio is the parameter Num/Den of samplers without rounding. Both are at least 1 and at most
-// 2^31.
+// 2^31, which callers see to.
 type Ratio struct{ Num, Den uint64 }
-
-const mostOfRatio = 1 << 31
-
-// Validate refuses a ratio that samplers do not take.
-func (r Ratio) Validate() error {
-	if r.Num < 1 || r.Den < 1 || r.Num > mostOfRatio || r.Den > mostOfRatio {
-		return fmt.Errorf("exact: ratio %d/%d; both must be from 1 to 2^31", r.Num, r.Den)
-	}
-	return nil
-}
 
 // Float returns the ratio as a number.
 func (r Ratio) Float() float64 { return float64(r.Num) / float64(r.Den) }
 
-// NewLaplace returns the law of the rate.
-func NewLaplace(rate Ratio) (*Laplace, error) {
-	if err := rate.Validate(); err != nil {
-		return nil, fmt.Errorf("exact: Laplace: %w", err)
-	}
-	return &Laplace{rate}, nil
-}
-
 // Add adds an independent draw to every coordinate of dst. If the stream fails, Add clears dst, so that nothing with too little
 // noise can leave by mistake, and returns the stream's error.
-func (l *Laplace) Add(dst []int64, b *noise.Bits) error {
+func (l Laplace) Add(dst []int64, b *noise.Bits) error {
 	for i := range dst {
 		dst[i] += l.draw(b)
 	}
@@ -60,17 +42,17 @@ func (l *Laplace) Add(dst []int64, b *noise.Bits) error {
 // draw returns 0 once the stream has failed. x = u + Den·v is Den·(a geometric variable of rate 1)
 // with digits u. It has probabilities in proportion to e^(-x/Den), and its quotient by Num has the
 // law of the rate. A sign makes it two-sided; 0 must not count twice.
-func (l *Laplace) draw(b *noise.Bits) int64 {
+func (l Laplace) draw(b *noise.Bits) int64 {
 	for b.Err() == nil {
-		u := below(b, l.rate.Den)
-		if !happensExp(b, u, l.rate.Den) {
+		u := below(b, l.Rate.Den)
+		if !happensExp(b, u, l.Rate.Den) {
 			continue
 		}
 		var v uint64
 		for b.Err() == nil && happensExp(b, 1, 1) {
 			v++
 		}
-		k := (u + l.rate.Den*v) / l.rate.Num
+		k := (u + l.Rate.Den*v) / l.Rate.Num
 		negative := b.Uint64()>>63 == 1
 		switch {
 		case negative && k == 0:
@@ -88,26 +70,15 @@ func (l *Laplace) draw(b *noise.Bits) int64 {
 // than e^ε times as likely with another value. Response is immutable, so any number of goroutines
 // may share it, each with its own Bits.
 type Response struct {
-	n       uint64
-	epsilon Ratio
-}
-
-// NewResponse returns randomised response over n values, at least 1.
-func NewResponse(n int, epsilon Ratio) (*Response, error) {
-	if err := epsilon.Validate(); err != nil {
-		return nil, fmt.Errorf("exact: randomised response: %w", err)
-	}
-	if n < 1 || int64(n) > mostOfRatio {
-		return nil, fmt.Errorf("exact: randomised response over %d values; there must be from 1 to 2^31", n)
-	}
-	return &Response{uint64(n), epsilon}, nil
+	N       uint64 // at least 1 and at most 2^31
+	Epsilon Ratio
 }
 
 // Keep returns the probability of the true value less the probability of any other value: (e^ε -
 // 1)/(e^ε + n - 1).
-func (r *Response) Keep() float64 {
-	up := math.Expm1(r.epsilon.Float())
-	return up / (up + float64(r.n))
+func (r Response) Keep() float64 {
+	up := math.Expm1(r.Epsilon.Float())
+	return up / (up + float64(r.N))
 }
 
 // Randomise replaces every value, from 0 to n-1, by an answer. It draws answers by rejection, in
@@ -115,11 +86,11 @@ func (r *Response) Keep() float64 {
 // the probability e^-ε. That is exact for the ratio ε, given uniform bits, and takes at most min(n,
 // e^ε) attempts on average. A value out of range is an error. If the stream fails, Randomise clears
 // values and returns the stream's error.
-func (r *Response) Randomise(values []int, b *noise.Bits) error {
+func (r Response) Randomise(values []int, b *noise.Bits) error {
 	for i, v := range values {
-		if v < 0 || uint64(v) >= r.n {
+		if v < 0 || uint64(v) >= r.N {
 			clear(values)
-			return fmt.Errorf("exact: randomised response: value %d at %d; it must be from 0 to %d", v, i, r.n-1)
+			return fmt.Errorf("exact: randomised response: value %d at %d; it must be from 0 to %d", v, i, r.N-1)
 		}
 		values[i] = r.answer(v, b)
 	}
@@ -130,9 +101,9 @@ func (r *Response) Randomise(values []int, b *noise.Bits) error {
 }
 
 // answer returns 0 once the stream has failed.
-func (r *Response) answer(v int, b *noise.Bits) int {
+func (r Response) answer(v int, b *noise.Bits) int {
 	for b.Err() == nil {
-		if a := int(below(b, r.n)); a == v || r.other(b) {
+		if a := int(below(b, r.N)); a == v || r.other(b) {
 			return a
 		}
 	}
@@ -140,13 +111,13 @@ func (r *Response) answer(v int, b *noise.Bits) int {
 }
 
 // other returns true with the probability e^-ε: whole units of ε first, then the rest.
-func (r *Response) other(b *noise.Bits) bool {
-	for range r.epsilon.Num / r.epsilon.Den {
+func (r Response) other(b *noise.Bits) bool {
+	for range r.Epsilon.Num / r.Epsilon.Den {
 		if !happensExp(b, 1, 1) {
 			return false
 		}
 	}
-	return happensExp(b, r.epsilon.Num%r.epsilon.Den, r.epsilon.Den)
+	return happensExp(b, r.Epsilon.Num%r.Epsilon.Den, r.Epsilon.Den)
 }
 
 // happensExp returns true with the probability e^(-num/den), num <= den <= 2^31, by von Neumann's
