@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -31,20 +32,14 @@ type ObjectiveParams struct {
 
 // Validate reports every fault of the settings.
 func (p ObjectiveParams) Validate() error {
-	errs := []error{p.Params.Validate()}
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	switch {
-	case p.Unit == dp.User && p.ClipRatings < 1 && !math.IsInf(p.Epsilon, 1):
-		bad("clip-ratings is %d; a user with any number of ratings could move V by any length: trim each user, to at least 1", p.ClipRatings)
-	case p.Unit == dp.Rating && p.ClipRatings != 0:
-		bad("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
-	}
-	if !(p.Ridge > 0) || math.IsInf(p.Ridge, 1) {
-		bad("ridge is %v; it must be positive: the price of the curvature falls with it", p.Ridge)
-	}
-	if curved := p.Curvature(); curved >= p.Epsilon {
-		bad("epsilon is %v, and with a ridge of %v the curvature alone takes %.3g of it; raise the ridge above %.3g", p.Epsilon, p.Ridge, curved, p.RidgeFor(1))
-	}
+	errs := problems.List{p.Params.Validate()}
+	errs.If(p.Unit == dp.User && p.ClipRatings < 1 && !math.IsInf(p.Epsilon, 1),
+		"clip-ratings is %d; a user with any number of ratings could move V by any length: trim each user, to at least 1", p.ClipRatings)
+	errs.If(p.Unit == dp.Rating && p.ClipRatings != 0,
+		"clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
+	errs.If(!(p.Ridge > 0) || math.IsInf(p.Ridge, 1), "ridge is %v; it must be positive: the price of the curvature falls with it", p.Ridge)
+	errs.If(p.Curvature() >= p.Epsilon,
+		"epsilon is %v, and with a ridge of %v the curvature alone takes %.3g of it; raise the ridge above %.3g", p.Epsilon, p.Ridge, p.Curvature(), p.RidgeFor(1))
 	return errors.Join(errs...)
 }
 

@@ -2,7 +2,6 @@ package fmf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -30,11 +29,10 @@ type ResponseParams struct {
 
 // Validate reports settings that no key refuses by itself.
 func (p ResponseParams) Validate() error {
-	err := p.Params.Validate()
 	if p.Dimensions > p.Items {
-		err = errors.Join(err, fmt.Errorf("dimensions is %d; it must be from 1 to the %d items", p.Dimensions, p.Items))
+		return fmt.Errorf("dimensions is %d; it must be from 1 to the %d items", p.Dimensions, p.Items)
 	}
-	return err
+	return nil
 }
 
 // Response is the server and the users of Private-GD-DR (Shin, Kim, Shin and Xiao 2018), in one place. The FMF paper compares
