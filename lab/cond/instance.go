@@ -286,23 +286,21 @@ func (p *parties) Final(shared []byte, _ protocol.Runner) (*model.Trained, error
 
 // weightsOf returns the plain weights of a broadcast: the model, or the broadcast of a plan.
 func (p *params) weightsOf(shared []byte) ([]float64, error) {
-	n := p.len()
+	n, transform := p.len(), 0 // numbers of each
 	for _, conditioned := range []bool{false, true} {
-		if len(shared) != model.EncodedSize(n+p.size(conditioned), 1) {
-			continue
+		if size := p.size(conditioned); len(shared) == model.EncodedSize(n+size, 1) {
+			transform = size
 		}
-		b, err := model.NewBroadcast(shared, n+p.size(conditioned), 1)
-		if err != nil {
-			return nil, err
-		}
-		v := b.Matrix().Data()
-		return readTransform(p.layout, v[n:]).apply(p.layout, v[:n]), nil
 	}
-	b, err := model.NewBroadcast(shared, n, 1)
+	b, err := model.NewBroadcast(shared, n+transform, 1)
 	if err != nil {
 		return nil, err
 	}
-	return b.Matrix().Data(), nil
+	v := b.Matrix().Data()
+	if transform == 0 {
+		return v, nil
+	}
+	return readTransform(p.layout, v[n:]).apply(p.layout, v[:n]), nil
 }
 
 // predictor returns predictions by plain weights and, if users have them, biases.

@@ -2,6 +2,7 @@ package cond
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/blas"
@@ -335,13 +336,9 @@ func newMLP(c *Categorical, o MLPOptions) *MLP {
 	m := &MLP{}
 	var rows []int
 	for k, f := range c.fields() {
-		slots, n := make([]int32, f.Size), f.Size
+		slots, n := model.Indices(f.Size), f.Size
 		if k < len(c.Public) && !o.whole {
-			n = occurring(f, slots)
-		} else {
-			for v := range slots {
-				slots[v] = int32(v)
-			}
+			slots, n = occurring(f)
 		}
 		m.slots, rows = append(m.slots, slots), append(rows, n)
 	}
@@ -360,31 +357,26 @@ func newMLP(c *Categorical, o MLPOptions) *MLP {
 	return m
 }
 
-// occurring numbers the values in the examples, and returns their number.
-func occurring(f dataset.Field, slots []int32) int {
+// occurring numbers the values in the examples, from 0 to n-1; -1 of other values.
+func occurring(f dataset.Field) (slots []int32, n int) {
+	slots = slices.Repeat([]int32{-1}, f.Size)
 	for _, v := range f.Values {
-		slots[v] = 1
+		slots[v] = 0
 	}
-	n := 0
-	for v := range slots {
-		if slots[v] == 1 {
+	for v, slot := range slots {
+		if slot == 0 {
 			slots[v] = int32(n)
 			n++
-		} else {
-			slots[v] = -1
 		}
 	}
-	return n
+	return slots, n
 }
 
 // at returns the table rows of all examples, field by field.
 func (m *MLP) at(c *Categorical) [][]int32 {
 	out := make([][]int32, m.fields)
 	for k, f := range c.fields() {
-		out[k] = make([]int32, len(f.Values))
-		for i, v := range f.Values {
-			out[k][i] = m.slots[k][v]
-		}
+		out[k] = model.At(m.slots[k], f.Values)
 	}
 	return out
 }
@@ -393,12 +385,7 @@ func (m *MLP) at(c *Categorical) [][]int32 {
 func (m *MLP) Predict(c *Categorical, run protocol.Runner) []float64 {
 	at, out := m.at(c), make([]float64, 0, len(c.Y))
 	b := newMLPBatch(m)
-	var rows []int32
-	for from := 0; from < len(c.Y); from += predictAtOnce {
-		rows = rows[:0]
-		for i := from; i < min(from+predictAtOnce, len(c.Y)); i++ {
-			rows = append(rows, int32(i))
-		}
+	for rows := range slices.Chunk(model.Indices(len(c.Y)), predictAtOnce) {
 		b.forward(at, rows, nil, run)
 		out = append(out, b.out...)
 	}

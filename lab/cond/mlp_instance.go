@@ -69,20 +69,17 @@ func openMLP(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 func (x *mlpInstance) take(p *dataset.Profile) {
 	x.all = &Categorical{Public: p.Fields, Private: p.Private, Y: make([]float64, x.setup.Data.Users)}
 	x.train = &Categorical{}
-	var rows []int
+	var rows []int32
 	for u := range x.setup.Data.Users {
 		for _, v := range x.setup.Row(u).Values {
-			rows = append(rows, u)
+			rows = append(rows, int32(u))
 			x.train.Y = append(x.train.Y, float64(v)-x.middle)
 		}
 	}
 	pick := func(fields []dataset.Field) []dataset.Field {
 		out := slices.Clone(fields)
 		for k, f := range fields {
-			out[k].Values = make([]int32, len(rows))
-			for i, u := range rows {
-				out[k].Values[i] = f.Values[u]
-			}
+			out[k].Values = model.At(f.Values, rows)
 		}
 		return out
 	}
@@ -203,11 +200,8 @@ func (p *pairs) Predict(user int, items []int32, out []float64) {
 	b := p.free.Get().(*mlpBatch)
 	defer p.free.Put(b)
 	n := len(items)
-	rows, slots, at := make([]int32, n), make([]int32, n), p.m.slots[0][user]
-	for k, j := range items {
-		rows[k], slots[k] = int32(k), p.m.slots[1][j]
-	}
-	b.forward([][]int32{slices.Repeat([]int32{at}, n), slots}, rows, nil, protocol.Workers(1))
+	users := slices.Repeat([]int32{p.m.slots[0][user]}, n)
+	b.forward([][]int32{users, model.At(p.m.slots[1], items)}, model.Indices(n), nil, protocol.Workers(1))
 	for k, v := range b.out {
 		out[k] = v + p.middle
 	}

@@ -182,12 +182,11 @@ func (s *strategy) Save() ([]byte, error) {
 	b := append([]byte(stateDomain), s.Session[:]...)
 	b = binary.BigEndian.AppendUint64(b, s.round)
 	how := byte(0)
-	switch {
-	case s.using == nil:
-	case s.using.features == nil:
+	if s.using != nil {
 		how = 1
-	default:
-		how = 2
+		if s.using.features != nil {
+			how = 2
+		}
 	}
 	b = append(b, how)
 	v := append(append(append([]float64{s.averaged}, s.average...), s.theta...), s.sums...)
