@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -152,6 +154,15 @@ func predict(by eval.Scorer, known *dataset.Rows, n, user int, items []int32, ou
 	}
 }
 
+// scatter draws the first numbers of each row from a normal law.
+func scatter(m *model.Matrix, width int, deviation float64, rng interface{ NormFloat64() float64 }) {
+	for i := range m.Rows() {
+		for c := range width {
+			m.Row(i)[c] = deviation * rng.NormFloat64()
+		}
+	}
+}
+
 // bprName is the name of the method whose items have biases.
 const bprName = "bpr-mf"
 
@@ -181,14 +192,8 @@ func bpr() *method {
 			d := int(algorithm.Rank.Chosen(s.Config))
 			l := &pairwise{factors: newFactors(s, d, d+1), ratings: s.Ratings, rate: rate.Value(s.Config), ridge: ridge.Value(s.Config), seed: algorithm.Seed.Of(s.Config)}
 			rng := entropy.Public(l.seed, "bpr/start")
-			for i := range l.users.Data() {
-				l.users.Data()[i] = bprStart * rng.NormFloat64()
-			}
-			for j := range l.items.Rows() {
-				for c := range d {
-					l.items.Row(j)[c] = bprStart * rng.NormFloat64()
-				}
-			}
+			scatter(l.users, d, bprStart, rng)
+			scatter(l.items, d, bprStart, rng)
 			l.fit = l.fold
 			return l, nil
 		},
@@ -331,10 +336,7 @@ func (l *federated) slope(j int, gram, to []float64) {
 	users, _ := l.byItem.Row(j)
 	for _, u := range users {
 		w := l.users.Row(int(u))
-		off := model.Dot(w, v) - 1
-		for c, x := range w {
-			to[c] += 2 * off * x
-		}
+		floats.AddScaled(to, 2*(model.Dot(w, v)-1), w)
 	}
 	ridge := l.ridge * (float64(len(users)) + l.unobserved*float64(l.users.Rows()))
 	for c := range d {

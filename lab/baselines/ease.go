@@ -86,17 +86,16 @@ func (l *linear) pass(int, protocol.Runner) error {
 
 // number gives places to the items that are liked in training, in their order.
 func (l *linear) number() {
-	l.place, l.liked = make([]int32, l.items), nil
+	l.place, l.liked = slices.Repeat([]int32{-1}, l.items), nil
 	for u := range l.train.Len() {
 		l.train.Lend(u, func(items []int32, _ []float32) {
 			for _, j := range items {
-				l.place[j] = 1
+				l.place[j] = 0
 			}
 		})
 	}
 	for j, is := range l.place {
-		l.place[j] = -1
-		if is > 0 {
+		if is == 0 {
 			l.place[j] = int32(len(l.liked))
 			l.liked = append(l.liked, int32(j))
 		}
