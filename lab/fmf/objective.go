@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
@@ -144,9 +146,7 @@ func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, ran
 		if err := p.draw(eta, bits); err != nil {
 			return nil, err
 		}
-		for c, x := range eta {
-			all[j].b[c] -= x / 2 // <η, v> is -2·(-η/2)ᵀv
-		}
+		floats.AddScaled(all[j].b, -0.5, eta) // <η, v> is -2·(-η/2)ᵀv
 	}
 	v := model.NewMatrix(p.Items, d)
 	run.Each(p.Items, func(j int) {
@@ -200,10 +200,7 @@ func (p ObjectiveParams) draw(eta []float64, bits *noise.Bits) error {
 	if err != nil {
 		return fmt.Errorf("fmf: drawing noise: %w", err)
 	}
-	norm := math.Sqrt(model.Dot(eta, eta))
-	for c := range eta {
-		eta[c] *= length / norm
-	}
+	floats.Scale(length/math.Sqrt(model.Dot(eta, eta)), eta)
 	return nil
 }
 

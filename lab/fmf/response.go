@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 
+	"gonum.org/v1/gonum/stat/combin"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
@@ -60,9 +62,6 @@ func NewResponse(p ResponseParams) *Response {
 	}
 	return r
 }
-
-// Items returns the current V, not a copy.
-func (r *Response) Items() *model.Matrix { return r.items }
 
 // Users returns the embeddings from which users compute gradients: each fitted to its own ratings and the first V (stage 1).
 func (r *Response) Users(rows []model.Ratings, run protocol.Runner) [][]float64 {
@@ -181,7 +180,7 @@ func (x *responseInstance) Epochs() int { return x.params.Rounds }
 func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	r := NewResponse(x.params)
 	if from.Done > 0 {
-		if err := model.ReadFloats(r.Items().Data(), from.State); err != nil {
+		if err := model.ReadFloats(r.items.Data(), from.State); err != nil {
 			return nil, fmt.Errorf("fmf: a state of other items: %w", err)
 		}
 	}
@@ -197,7 +196,7 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: func() []byte { return model.AppendFloats(nil, r.Items().Data()...) }}); err != nil {
+		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: func() []byte { return model.AppendFloats(nil, r.items.Data()...) }}); err != nil {
 			return nil, err
 		}
 	}
@@ -206,7 +205,7 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 
 // fitted returns users fitted to V: stage 3.
 func (x *responseInstance) fitted(r *Response, run protocol.Runner) *model.Factors {
-	return kernel.FitUsers(x.params.Params, x.setup.Train, r.Items().Clone(), run)
+	return kernel.FitUsers(x.params.Params, x.setup.Train, r.items.Clone(), run)
 }
 
 func (x *responseInstance) Baselines() []algorithm.Baseline {
@@ -266,15 +265,12 @@ func composed(each float64, k int, delta float64) float64 {
 func composedDelta(each float64, k int, epsilon float64) float64 {
 	n := float64(k)
 	norm := n * (each + math.Log1p(math.Exp(-each))) // ln(1 + e^each)^k
-	lk, _ := math.Lgamma(n + 1)
 	sum := 0.
 	for l := range k + 1 {
 		x := float64(l)
-		a, _ := math.Lgamma(x + 1)
-		b, _ := math.Lgamma(n - x + 1)
 		up, down := (n-x)*each, epsilon+x*each
 		if up > down {
-			sum += math.Exp(lk-a-b+up-norm) * -math.Expm1(down-up)
+			sum += math.Exp(combin.LogGeneralizedBinomial(n, x)+up-norm) * -math.Expm1(down-up)
 		}
 	}
 	return sum
