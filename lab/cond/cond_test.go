@@ -154,18 +154,18 @@ func TestConditioningFlattensTheSpectrum(t *testing.T) {
 func TestConditioningFloor(t *testing.T) {
 	m := mat.NewSymDense(3, []float64{1, 0, 0, 0, 1e-18, 0, 0, 0, 0})
 	for noise, most := range map[float64]float64{0: 1000, 1e-4: 100} {
-		s, err := spectrumOf(m, 1e-3, noise)
+		c, err := whiten(m, 1e-3, noise)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for j, want := range []float64{1, most, most} {
-			if got := s.whiten().Row(j)[j]; math.Abs(got-want) > 1e-9*want {
+			if got := c.Row(j)[j]; math.Abs(got-want) > 1e-9*want {
 				t.Errorf("noise %v: C is %v at %d, %d; by hand %v", noise, got, j, j, want)
 			}
 		}
 	}
 	for _, bad := range []float64{0, math.NaN(), math.Inf(1)} {
-		if _, err := spectrumOf(mat.NewSymDense(1, []float64{bad}), 1e-3, 0); err == nil {
+		if _, err := whiten(mat.NewSymDense(1, []float64{bad}), 1e-3, 0); err == nil {
 			t.Errorf("moments %v were conditioned", bad)
 		}
 	}

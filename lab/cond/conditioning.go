@@ -19,16 +19,10 @@ type inversion struct {
 	ridge func(directions float64) float64
 }
 
-// spectrum holds the directions of a block of features, from its second moments XᵀX/n = VΣ²Vᵀ.
-type spectrum struct {
-	squares []float64  // Σ², none below the floor's
-	vectors *mat.Dense // V, a column each
-}
-
-// spectrumOf finds the directions. Squares below noise, the noise of the moments, count as noise, because they cannot be known. The
-// result depends on no label. Features that are all zero, or not finite, are an error.
-func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) {
-	p := moments.SymmetricDim()
+// whiten returns VΣ⁻¹Vᵀ (key design 1), a symmetric matrix, of features with the second moments XᵀX/n = VΣ²Vᵀ. Squares below the
+// floor's count as that, and below noise, the noise of the moments, as noise, because they cannot be known. The result depends on no
+// label. Features that are all zero, or not finite, are an error.
+func whiten(moments *mat.SymDense, floor, noise float64) (*model.Matrix, error) {
 	for _, v := range moments.RawSymmetric().Data {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, errors.New("cond: features are not finite, or too large to square; scale them")
@@ -38,16 +32,19 @@ func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &spectrum{squares: eigen.Values(nil), vectors: &mat.Dense{}} // ascending
-	if !(s.squares[p-1] > 0) {
+	squares := eigen.Values(nil) // ascending
+	p := len(squares)
+	if !(squares[p-1] > 0) {
 		return nil, errors.New("cond: all features are zero; there is nothing to condition")
 	}
-	eigen.VectorsTo(s.vectors)
-	least := max(floor*floor*s.squares[p-1], noise)
-	for i, v := range s.squares {
-		s.squares[i] = max(v, least)
+	var v, c mat.Dense
+	eigen.VectorsTo(&v)
+	inverse := mat.NewDiagDense(p, nil)
+	for i, s := range squares {
+		inverse.SetDiag(i, 1/math.Sqrt(max(s, floor*floor*squares[p-1], noise)))
 	}
-	return s, nil
+	c.Product(&v, inverse, v.T())
+	return model.Wrap(p, p, c.RawMatrix().Data), nil
 }
 
 // eigenOf decomposes a matrix of moments.
@@ -57,17 +54,6 @@ func eigenOf(m *mat.SymDense, vectors bool) (*mat.EigenSym, error) {
 		return nil, fmt.Errorf("cond: the spectrum of %d features was not found; scale them to a similar size", m.SymmetricDim())
 	}
 	return eigen, nil
-}
-
-// whiten returns VΣ⁻¹Vᵀ (key design 1), a symmetric matrix.
-func (s *spectrum) whiten() *model.Matrix {
-	p := len(s.squares)
-	inverse, c := mat.NewDiagDense(p, nil), mat.Dense{}
-	for i, v := range s.squares {
-		inverse.SetDiag(i, 1/math.Sqrt(v))
-	}
-	c.Product(s.vectors, inverse, s.vectors.T())
-	return model.Wrap(p, p, c.RawMatrix().Data)
 }
 
 // settle finds the ridge of items, as a share of all examples, that fits the number of directions left with it: an item with far
@@ -154,23 +140,15 @@ func newTransform(l layout, m moments, how inversion) (*transform, error) {
 }
 
 // condition chooses the blocks.
-func (t *transform) condition(l layout, m moments, how inversion) error {
+func (t *transform) condition(l layout, m moments, how inversion) (err error) {
 	if l.profile > 0 {
-		s, err := spectrumOf(m.profile, how.floor, m.noise)
-		if err != nil {
-			return err
-		}
-		t.profile = s.whiten()
+		t.profile, err = whiten(m.profile, how.floor, m.noise)
 	}
-	if l.features > 0 {
-		s, err := spectrumOf(m.features, how.floor, 0)
-		if err != nil {
-			return err
-		}
-		t.features = s.whiten()
+	if err == nil {
+		t.features, err = whiten(m.features, how.floor, 0)
 	}
-	if l.ids == 0 {
-		return nil
+	if l.ids == 0 || err != nil {
+		return err
 	}
 	least := how.floor * how.floor * slices.Max(m.shares)
 	t.ids = make([]float64, l.ids)

@@ -112,10 +112,7 @@ func (x *instance) schedule(f *family) error {
 			s.Schedule = append(s.Schedule, step)
 		}
 	}
-	shares := make([][]float64, len(s.Schedule))
-	for i := range shares {
-		shares[i] = []float64{(1 - momentsShare) / float64(rounds)}
-	}
+	shares := lists.Map(s.Schedule, func(protocol.Step) []float64 { return []float64{(1 - momentsShare) / float64(rounds)} })
 	shares[0][0] = momentsShare
 	return s.CalibrateSplit(shares)
 }

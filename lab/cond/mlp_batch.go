@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
@@ -111,10 +112,7 @@ func (x *fieldBatch) read(m *MLP, field int, at, rows []int32, scale []float64) 
 		if scale != nil {
 			x.scale[k] = scale[slot]
 		}
-		row := x.rows[k*m.width : (k+1)*m.width]
-		for j, v := range m.row(m.theta, field, int(slot)) {
-			row[j] = x.scale[k] * v
-		}
+		row := floats.ScaleTo(x.rows[k*m.width:(k+1)*m.width], x.scale[k], m.row(m.theta, field, int(slot)))
 		x.square[k] = model.Dot(row, row)
 	}
 	if u > 0 {
@@ -143,9 +141,7 @@ func (b *mlpBatch) activate(from, to int) {
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.General(b.a1[from*h1:to*h1], to-from, h1), m.second(m.theta), 0, dense.General(b.a2[from*h2:to*h2], to-from, h2))
 	for i := from; i < to; i++ {
 		a := b.a2[i*h2 : (i+1)*h2]
-		for j := range a {
-			a[j] += bias2[j]
-		}
+		floats.Add(a, bias2)
 		rectify(a)
 		b.out[i] = model.Dot(a, last[:h2]) + last[h2]
 	}
@@ -249,10 +245,7 @@ func (b *mlpBatch) gradientOfField(g []float64, field int) {
 	blas64.Gemm(blas.Trans, blas.NoTrans, 1, sums, dense.General(x.rows, u, m.width), 0, m.firstOf(g, field))
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, sums, m.firstOf(m.theta, field), 0, moved)
 	for k, slot := range x.slots {
-		row := m.row(g, field, int(slot))
-		for j, v := range x.moved[k*m.width : (k+1)*m.width] {
-			row[j] = x.scale[k] * v
-		}
+		floats.ScaleTo(m.row(g, field, int(slot)), x.scale[k], x.moved[k*m.width:(k+1)*m.width])
 	}
 }
 

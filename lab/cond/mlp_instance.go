@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -166,9 +168,7 @@ func (x *mlpInstance) trained(m *MLP, run protocol.Runner) *model.Trained {
 		return out
 	}
 	p := m.Predict(x.all, run)
-	for i := range p {
-		p[i] += x.middle
-	}
+	floats.AddConst(x.middle, p)
 	out.Predictor = byUser(p)
 	return out
 }

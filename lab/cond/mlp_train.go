@@ -5,6 +5,8 @@ import (
 	"io"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
@@ -169,10 +171,7 @@ func (o MLPOptions) calibrate(relation dp.Relation) (calibration, error) {
 func (r *mlpRun) plain() {
 	for field, scale := range r.scale {
 		for slot, c := range scale {
-			row := r.m.row(r.m.theta, field, slot)
-			for j := range row {
-				row[j] *= c
-			}
+			floats.Scale(c, r.m.row(r.m.theta, field, slot))
 		}
 	}
 	r.scale = nil
@@ -270,20 +269,14 @@ func (r *mlpRun) adam(from, to int) error {
 // addPlain adds the parameters, of plain embeddings, to sums.
 func (r *mlpRun) addPlain(sums []float64) {
 	head := r.m.tables[0]
-	for j, v := range r.m.theta[:head] {
-		sums[j] += v
-	}
+	floats.Add(sums[:head], r.m.theta[:head])
 	r.o.Run.Each(r.m.fields, func(field int) {
-		d := r.m.width
 		for slot := range r.m.rows[field] {
 			by := 1.
 			if field < len(r.scale) {
 				by = r.scale[field][slot]
 			}
-			at := r.m.tables[field] + slot*d
-			for j, v := range r.m.theta[at : at+d] {
-				sums[at+j] += by * v
-			}
+			floats.AddScaled(r.m.row(sums, field, slot), by, r.m.row(r.m.theta, field, slot))
 		}
 	})
 }
@@ -359,9 +352,7 @@ func FieldConditioning(c *Categorical, floor float64) [][]float64 {
 	}
 	scale := math.Sqrt(float64(len(c.Public)) * float64(len(c.Y)) / square)
 	for _, field := range out {
-		for v := range field {
-			field[v] *= scale
-		}
+		floats.Scale(scale, field)
 	}
 	return out
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
@@ -117,14 +119,10 @@ func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	rate := s.Step / (2 * s.using.curvature) / examples
 	gradient := slices.Clone(sums.Values[0])
 	s.using.penalise(s.layout, gradient, s.theta, examples)
-	for j, g := range gradient {
-		s.theta[j] -= rate * g
-	}
+	floats.AddScaled(s.theta, -rate, gradient)
 	first := s.Schedule[0].Rounds
 	if gradients := s.Schedule.Rounds() - first; int(p.Round)-first > gradients/2 {
-		for j, w := range s.weights() {
-			s.average[j] += w
-		}
+		floats.Add(s.average, s.weights())
 		s.averaged++
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -129,9 +130,7 @@ func (x *Examples) moments() []float64 {
 			}
 		}
 	}
-	for j := range sums {
-		sums[j] *= x.params.publish
-	}
+	floats.Scale(x.params.publish, sums)
 	return sums
 }
 
@@ -182,12 +181,8 @@ func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 	g := make([]float64, l.len())
 	byItem := make([]float64, items)
 	for _, p := range parts {
-		for j, v := range p.profile {
-			g[j] += v
-		}
-		for j, v := range p.items {
-			byItem[j] += v
-		}
+		floats.Add(g[:l.profile], p.profile)
+		floats.Add(byItem, p.items)
 	}
 	blas64.Gemv(blas.Trans, 1, r.items, dense.Vector(byItem), 0, dense.Vector(g[l.profile:l.profile+l.features]))
 	for j, s := range r.idScales {
@@ -241,9 +236,7 @@ func clipped(s, length, clip float64) float64 {
 func times(x blas64.General, c *model.Matrix, scale float64) blas64.General {
 	out := dense.General(make([]float64, x.Rows*x.Cols), x.Rows, x.Cols)
 	if c == nil {
-		for i, v := range x.Data {
-			out.Data[i] = scale * v
-		}
+		floats.ScaleTo(out.Data, scale, x.Data)
 		return out
 	}
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, scale, x, dense.General(c.Data(), x.Cols, x.Cols), 0, out)

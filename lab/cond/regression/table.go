@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/synthetic"
@@ -336,10 +338,7 @@ func New(s Shape, seed uint64) *Data {
 		sigma, share := math.Pow(float64(k+1), -s.Decay), s.share(k)
 		for i := range s.Rows {
 			r.Y[i] += scale * share * u[k][i]
-			row := r.X[i*s.Cols : (i+1)*s.Cols]
-			for j := range row {
-				row[j] += scale * sigma * u[k][i] * v[k][j]
-			}
+			floats.AddScaled(r.X[i*s.Cols:(i+1)*s.Cols], scale*sigma*u[k][i], v[k])
 		}
 	}
 	for i := range r.Y {
@@ -370,10 +369,7 @@ func orthonormal(rng *rand.Rand, n, count int) [][]float64 {
 		}
 		for range 2 {
 			for _, w := range vs[:k] {
-				along := model.Dot(v, w)
-				for i := range v {
-					v[i] -= along * w[i]
-				}
+				floats.AddScaled(v, -model.Dot(v, w), w)
 			}
 		}
 		norm := math.Sqrt(model.Dot(v, v))
