@@ -7,7 +7,9 @@ import (
 	"math/bits"
 	"math/cmplx"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/integrate/quad"
+	"gonum.org/v1/gonum/stat/combin"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
@@ -298,17 +300,10 @@ func divergences(events []dp.Event, orders []float64, standIn bool) ([]float64, 
 
 // logMoment is the logarithm of Σ C(α,k)·(1-q)^(α-k)·q^k·e^(k(k-1)/2z²).
 func logMoment(x sampled, alpha int) float64 {
-	most, terms := math.Inf(-1), make([]float64, alpha+1)
-	whole, _ := math.Lgamma(float64(alpha) + 1)
-	for k := range terms {
-		a, _ := math.Lgamma(float64(k) + 1)
-		b, _ := math.Lgamma(float64(alpha-k) + 1)
-		terms[k] = whole - a - b + float64(alpha-k)*math.Log1p(-x.q) + float64(k)*math.Log(x.q) + float64(k)*float64(k-1)/(2*x.z*x.z)
-		most = max(most, terms[k])
+	terms := make([]float64, alpha+1)
+	for i := range terms {
+		k, n := float64(i), float64(alpha)
+		terms[i] = combin.LogGeneralizedBinomial(n, k) + (n-k)*math.Log1p(-x.q) + k*math.Log(x.q) + k*(k-1)/(2*x.z*x.z)
 	}
-	sum := 0.0
-	for _, t := range terms {
-		sum += math.Exp(t - most)
-	}
-	return max(0, most+math.Log(sum))
+	return max(0, floats.LogSumExp(terms))
 }

@@ -244,11 +244,8 @@ func compareBits(r *Report, e *experiment.Experiment, is, want []byte) error {
 		return nil
 	}
 	a, err := e.Instance().Shared(is)
-	if err != nil {
-		return err
-	}
-	b, err := e.Instance().Shared(want)
-	if err != nil {
+	b, wrong := e.Instance().Shared(want)
+	if err = errors.Join(err, wrong); err != nil {
 		return err
 	}
 	for k, x := range a {

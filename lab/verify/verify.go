@@ -117,13 +117,12 @@ func (r *Report) Print(w io.Writer) error {
 
 // summary is the part of summary.json that is checked, of a simulation and of a deployment.
 type summary struct {
-	Algorithm     string               `json:"algorithm"`
-	Rounds        int                  `json:"rounds"`
-	SkippedRounds int                  `json:"skipped_rounds"`
-	Session       string               `json:"session"`
-	Clients       int                  `json:"clients"`
-	Privacy       dp.Statement         `json:"privacy"`
-	AllSessions   *results.AllSessions `json:"all_sessions"`
+	Algorithm   string               `json:"algorithm"`
+	Rounds      int                  `json:"rounds"`
+	Session     string               `json:"session"`
+	Clients     int                  `json:"clients"`
+	Privacy     dp.Statement         `json:"privacy"`
+	AllSessions *results.AllSessions `json:"all_sessions"`
 }
 
 // folder holds the claims of a folder that were read.
