@@ -13,6 +13,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
@@ -374,13 +376,8 @@ type distance struct{ estimate, lower float64 }
 // of freedom of one world only. The second variance keeps the level in few runs, where the sample variance of squares tends to be low.
 // The bound is wrong with probability wrong.
 func separated(h *half, wrong float64) distance {
-	var mean [worlds]float64
+	mean := [worlds]float64{stat.Mean(h[0], nil), stat.Mean(h[1], nil)}
 	n := float64(len(h[0]))
-	for w, all := range h {
-		for _, x := range all {
-			mean[w] += x / n
-		}
-	}
 	var squares, differences float64
 	for i := range h[0] {
 		empty, full := h[0][i]-mean[0], h[1][i]-mean[1]

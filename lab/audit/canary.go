@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -89,16 +91,13 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 	if err != nil {
 		return nil, err
 	}
+	cfg := training.Simulation(run, f, nil)
 	var sums *summed
 	if full.About().Noise == algorithm.DistributedNoise {
 		if sums, err = newSummed(full, list); err != nil {
 			return nil, err
 		}
-		f.Strategy = heard.Strategy{Strategy: f.Strategy, Told: sums.hear}
-	}
-	cfg := training.Simulation(run, f, nil)
-	if sums != nil {
-		cfg.Sent = sums.arrived.Hear
+		cfg.Strategy, cfg.Sent = heard.Strategy{Strategy: cfg.Strategy, Told: sums.hear}, sums.arrived.Hear
 	}
 	out, err := sim.Run(ctx, cfg)
 	if err != nil {
@@ -250,10 +249,7 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 	}
 	for i := range list {
 		c := &list[i]
-		r := full.Row(c.user)
-		if c.item >= 0 {
-			r = parts.Only(r, c.item)
-		}
+		r := parts.Only(full.Row(c.user), c.item)
 		c.score = parts.MSE(before, c.user, r) - parts.MSE(after, c.user, r)
 	}
 	return nil
@@ -264,6 +260,7 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 type summed struct {
 	shadows []algorithm.Trainer // of all users, with all their ratings
 	place   []int               // of each user among the canaries; -1: none
+	number  int                 // of canaries
 	seed    uint64
 	workers protocol.Workers
 	arrived heard.Inputs
@@ -282,7 +279,7 @@ func newSummed(full *experiment.Experiment, list []canary) (*summed, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &summed{shadows: side.Trainers(), place: slices.Repeat([]int{-1}, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
+	x := &summed{shadows: side.Trainers(), number: len(list), place: slices.Repeat([]int{-1}, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
 		workers: full.Workers(), arrived: make(heard.Inputs)}
 	for i, c := range list {
 		x.place[c.user] = i
@@ -301,12 +298,8 @@ func (s *summed) hear(p *protocol.Plan, sums *protocol.Sums) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	canaries := 0
-	for _, k := range s.place {
-		canaries = max(canaries, k+1)
-	}
 	for i, r := range p.Releases {
-		ev := summedEvent{left: slices.Clone(sums.Values[i]), weight: r.Scale * r.Scale / r.Noise.Variance, sent: make([]protocol.Vector, canaries)}
+		ev := summedEvent{left: slices.Clone(sums.Values[i]), weight: r.Scale * r.Scale / r.Noise.Variance, sent: make([]protocol.Vector, s.number)}
 		for k := range ev.sent {
 			ev.sent[k].Index = []uint32{}
 		}
@@ -347,18 +340,12 @@ func (s *summed) scores() []float64 {
 			}
 			return sum
 		})
-		for k := range image {
-			image[k] += 4 * direction[k]
-		}
+		floats.AddScaled(image, 4, direction)
 		step := was / model.Dot(direction, image)
-		for k := range beta {
-			beta[k] += step * direction[k]
-			rest[k] -= step * image[k]
-		}
+		floats.AddScaled(beta, step, direction)
+		floats.AddScaled(rest, -step, image)
 		is := model.Dot(rest, rest)
-		for k := range direction {
-			direction[k] = rest[k] + is/was*direction[k]
-		}
+		floats.AddScaledTo(direction, rest, is/was, direction)
 		was = is
 	}
 	return beta

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/client"
@@ -67,9 +69,7 @@ func worstAgainst(other protocol.Vector, r protocol.Release) protocol.Vector {
 	if largest == 0 {
 		return worst(r)
 	}
-	for j := range away.Value {
-		away.Value[j] *= math.MaxFloat32 / largest // far beyond any bound
-	}
+	floats.Scale(math.MaxFloat32/largest, away.Value) // far beyond any bound
 	if r.Sensitivity > 0 {
 		r.L2 = min(r.L2, r.Sensitivity)
 	}

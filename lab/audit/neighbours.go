@@ -73,32 +73,32 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 	if err != nil {
 		return nil, err
 	}
-	c := &NeighbourComparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Differences: []string{}}
-	first, err := watch(ctx, full, own, nil)
-	if c.beyond(first) { // and the client that refused it ended the run
-		return c, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	second, err := watch(ctx, empty, own, first.sums)
-	if c.beyond(second) {
-		return c, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	far, err := apart(first.own, second.own, wholeClient(full))
-	if err != nil {
-		return nil, err
-	}
-	c.add(contributed, far)
-	for _, kind := range kinds {
-		a, b := first.seen[kind], second.seen[kind]
-		c.Compared = append(c.Compared, Compared{kind, len(a)})
-		if d := different(a, b); d != "" {
-			c.Differences = append(c.Differences, kind+": "+d)
+	c := &NeighbourComparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Compared: []Compared{{What: contributed}}, Differences: []string{}}
+	var runs []*witness
+	var sums []protocol.Sums
+	for _, e := range []*experiment.Experiment{full, empty} {
+		w, err := watch(ctx, e, own, sums)
+		if w != nil {
+			c.Compared[0].Count += w.contributions
+			c.add(contributed, w.beyond...)
 		}
+		switch {
+		case len(c.Differences) > 0: // and the client that refused it ended the run
+			return c, nil
+		case err != nil:
+			return nil, err
+		}
+		runs, sums = append(runs, w), w.sums
+	}
+	far, err := apart(runs[0].own, runs[1].own, wholeClient(full))
+	if err != nil {
+		return nil, err
+	}
+	c.add(contributed, far...)
+	for _, kind := range kinds {
+		a, b := runs[0].seen[kind], runs[1].seen[kind]
+		c.Compared = append(c.Compared, Compared{kind, len(a)})
+		c.add(kind, different(a, b))
 	}
 	return c, nil
 }
@@ -106,24 +106,11 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 // contributed is a kind of what is compared, beside kinds.
 const contributed = "contributions with their bounds"
 
-// add adds the first of differences of a kind.
-func (c *NeighbourComparison) add(kind string, differences []string) {
-	if len(differences) > 0 {
+// add adds the first of differences of a kind, if there is any.
+func (c *NeighbourComparison) add(kind string, differences ...string) {
+	if len(differences) > 0 && differences[0] != "" {
 		c.Differences = append(c.Differences, kind+": "+differences[0])
 	}
-}
-
-// beyond notes the contributions of a run, and reports whether some were beyond their bounds.
-func (c *NeighbourComparison) beyond(w *witness) bool {
-	if w == nil {
-		return false
-	}
-	if c.Compared == nil {
-		c.Compared = []Compared{{contributed, 0}}
-	}
-	c.Compared[0].Count += w.contributions
-	c.add(contributed, w.beyond)
-	return len(w.beyond) > 0
 }
 
 // emptied returns the data with one unit emptied. The set of users, and the training ratings of other users, stay.

@@ -1,7 +1,12 @@
 // Package binomial bounds probabilities by how often something happened.
 package binomial
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/combin"
+)
 
 // Tail is the error rate of each bound of an interval of 95%.
 const Tail = 0.025
@@ -33,27 +38,10 @@ func Halve(low, high float64, times int, holds func(x float64) bool) (float64, f
 
 // Mass is the probability of k in n trials of probability p in (0, 1).
 func Mass(k, n int, p float64) float64 {
-	log := func(i int) float64 {
-		x, _ := math.Lgamma(float64(i) + 1)
-		return x
-	}
-	return math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+	return math.Exp(combin.LogGeneralizedBinomial(float64(n), float64(k)) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
 }
 
 // AtLeast is the probability of k or more in n trials of probability p in (0, 1), k above 0.
 func AtLeast(k, n int, p float64) float64 {
-	term := Mass(k, n, p)
-	above := float64(k) > p*float64(n)
-	if term == 0 && !above {
-		return 1 // all but nothing lies above k
-	}
-	odds, sum := p/(1-p), 0.
-	for i := k; i <= n; i++ {
-		sum += term
-		term *= float64(n-i) / float64(i+1) * odds
-		if term < 1e-18*sum && float64(i) > p*float64(n) {
-			break
-		}
-	}
-	return min(1, sum)
+	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
 }

@@ -30,9 +30,12 @@ func MSE(p model.Predictor, user int, r model.Ratings) float64 {
 	return sum / float64(len(out))
 }
 
-// Only returns the ratings of one item: one or none.
+// Only returns the ratings of one item: one or none; of item -1 all.
 func Only(r model.Ratings, item int32) model.Ratings {
-	if k := slices.Index(r.Items, item); k >= 0 {
+	switch k := slices.Index(r.Items, item); {
+	case item < 0:
+		return r
+	case k >= 0:
 		return model.Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
 	}
 	return model.Ratings{}
