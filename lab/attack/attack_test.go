@@ -94,7 +94,7 @@ func TestAreaOfNormalLaws(t *testing.T) {
 				s = append(s, x)
 			}
 		}
-		if s.area(uint64(i), runs).Holds(want) {
+		if holds(s.area(uint64(i), runs), want) {
 			held++
 		}
 	}
@@ -175,7 +175,7 @@ func TestControlIsChance(t *testing.T) {
 	for _, kind := range []Kind{MembershipUser, MembershipRating} {
 		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20, Control: true}
 		for _, x := range ran(t, attacked("algorithm", "private-item-bias"), c).Budgets[0].Membership {
-			if !x.AUC.Holds(0.5) {
+			if !holds(x.AUC, 0.5) {
 				t.Errorf("%s from the %s: AUC %v", kind, x.From, x.AUC)
 			}
 		}
@@ -412,6 +412,8 @@ func TestAttackSection(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+func holds(i Interval, v float64) bool { return i.Low <= v && v <= i.High }
 
 // auc sorts the scores first.
 func (s scored) auc(weight []int) float64 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -27,13 +29,10 @@ func (k Kind) Liars() []float64 {
 	return nil
 }
 
-// permutation draws an order of n numbers.
-type permutation func(n int) []int
-
 // A strategy says what a liar rates, from all that the honest clients know together.
 type strategy struct {
 	name string
-	rate func(s *scene, perm permutation, user int) map[int32]float32
+	rate func(s *scene, user int) map[int32]float32
 }
 
 // scene holds a liar's knowledge: the public scale, how popular and how liked items are, and how many ratings a user has.
@@ -43,7 +42,8 @@ type scene struct {
 	popular []int32 // most ratings first
 	mean    []float64
 	row     func(user int) model.Ratings
-	typical int // ratings of the median user
+	typical int               // ratings of the median user
+	perm    func(n int) []int // draws an order of n numbers
 }
 
 // with rates some items, and the target at the top of the scale.
@@ -78,37 +78,37 @@ func (s *scene) alike() []int32 {
 func (k Kind) strategies(set *dataset.Set) []strategy {
 	if k == Degrade {
 		return []strategy{
-			{"own ratings turned round", func(s *scene, _ permutation, user int) map[int32]float32 {
+			{"own ratings turned round", func(s *scene, user int) map[int32]float32 {
 				r, list := s.row(user), make(map[int32]float32)
 				for i, j := range r.Items {
 					list[j] = float32(s.set.Min+s.set.Max) - r.Values[i]
 				}
 				return list
 			}},
-			{"popular items at the lowest", func(s *scene, _ permutation, _ int) map[int32]float32 {
+			{"popular items at the lowest", func(s *scene, _ int) map[int32]float32 {
 				list := make(map[int32]float32)
 				for _, j := range s.popular[:s.companions()+1] {
 					list[j] = float32(s.set.Min)
 				}
 				return list
 			}},
-			{"unpopular items at the top", func(s *scene, _ permutation, _ int) map[int32]float32 {
+			{"unpopular items at the top", func(s *scene, _ int) map[int32]float32 {
 				return s.with(s.popular[len(s.popular)-s.companions():], s.top)
 			}},
 		}
 	}
 	list := []strategy{
-		{"the item alone", func(s *scene, _ permutation, _ int) map[int32]float32 { return s.with(nil, s.top) }},
-		{"with popular items", func(s *scene, _ permutation, _ int) map[int32]float32 {
+		{"the item alone", func(s *scene, _ int) map[int32]float32 { return s.with(nil, s.top) }},
+		{"with popular items", func(s *scene, _ int) map[int32]float32 {
 			return s.with(s.popular[:s.companions()], s.top)
 		}},
-		{"with items at their means", func(s *scene, r permutation, _ int) map[int32]float32 {
-			some := lists.Map(r(len(s.popular))[:s.companions()], func(k int) int32 { return s.popular[k] })
+		{"with items at their means", func(s *scene, _ int) map[int32]float32 {
+			some := lists.Map(s.perm(len(s.popular))[:s.companions()], func(k int) int32 { return s.popular[k] })
 			return s.with(some, func(j int32) float32 { return float32(s.mean[j]) })
 		}},
 	}
 	if set.Genres != nil {
-		list = append(list, strategy{"with items of its genres", func(s *scene, _ permutation, _ int) map[int32]float32 {
+		list = append(list, strategy{"with items of its genres", func(s *scene, _ int) map[int32]float32 {
 			return s.with(s.alike(), s.top)
 		}})
 	}
@@ -153,9 +153,9 @@ func (a *attacker) ways() (list []tried) {
 }
 
 // scene draws the item of a run: a rated item that is not in the most rated tenth.
-func (a *attacker) scene(perm permutation) *scene {
+func (a *attacker) scene(perm func(n int) []int) *scene {
 	set := a.full.Data
-	s := &scene{set: set, mean: make([]float64, set.Items), row: a.full.Row}
+	s := &scene{set: set, mean: make([]float64, set.Items), row: a.full.Row, perm: perm}
 	count, lengths := make([]float64, set.Items), []int(nil)
 	for u := range set.Users {
 		r := a.full.Row(u)
@@ -180,10 +180,10 @@ func (a *attacker) scene(perm permutation) *scene {
 
 // liars draws the clients that lie, and what they rate. None has a user whose rating of the item the split keeps from
 // training: which pairs of user and item it keeps is public.
-func (a *attacker) liars(s *scene, way tried, order []int, perm permutation) (users []int, rows map[int]map[int32]float32) {
+func (a *attacker) liars(s *scene, way tried, order []int) (users []int, rows map[int]map[int32]float32) {
 	all := make(map[int]map[int32]float32)
 	for _, u := range order {
-		all[u] = way.rate(s, perm, u)
+		all[u] = way.rate(s, u)
 	}
 	kept := func(int) bool { return true }
 	if parts, err := experiment.Divide(a.config, a.replaced(all)); err == nil && a.cfg.Kind == Promote {
@@ -323,9 +323,7 @@ func raised(sums protocol.Sums, said [][]float64, factor float64) protocol.Sums 
 	out := protocol.Sums{Survivors: sums.Survivors, Values: make([][]float64, len(said))}
 	for i, values := range sums.Values {
 		out.Values[i] = slices.Clone(values)
-		for j, x := range said[i] {
-			out.Values[i][j] += (factor - 1) * x
-		}
+		floats.AddScaled(out.Values[i], factor-1, said[i])
 	}
 	return out
 }

@@ -84,7 +84,7 @@ func (a *attacker) lie(ctx context.Context, at *At) error {
 		honest[r], err = a.lied(ctx, r, s, nil, tried{})
 		for w := 0; w < len(ways) && err == nil; w++ {
 			var rows map[int]map[int32]float32
-			liars[w][r], rows = a.liars(s, ways[w], order, random.Perm)
+			liars[w][r], rows = a.liars(s, ways[w], order)
 			seen[w][r], err = a.lied(ctx, r, s, rows, ways[w])
 		}
 		return err

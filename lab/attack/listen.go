@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -205,12 +207,7 @@ func (b *background) likelihood(list sendings, release int) float64 {
 			}
 		})
 	}
-	most := slices.Max(logs)
-	var sum float64
-	for _, x := range logs {
-		sum += math.Exp(x - most)
-	}
-	return most + math.Log(sum/float64(len(list)))
+	return floats.LogSumExp(logs) - math.Log(float64(len(list)))
 }
 
 // falseAlarms is the rate of false alarms at which attacks are compared.
@@ -225,9 +222,6 @@ type Interval struct {
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
-
-// Holds reports whether the interval holds a value.
-func (i Interval) Holds(v float64) bool { return i.Low <= v && v <= i.High }
 
 // score is an attacker's verdict on a target in a run: the larger the value, the likelier the target is in.
 type score struct {

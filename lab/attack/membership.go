@@ -88,10 +88,7 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 	}
 	out := make([]float64, len(a.targets))
 	for i, t := range a.targets {
-		r := a.full.Row(t.user)
-		if t.item >= 0 {
-			r = parts.Only(r, t.item)
-		}
+		r := parts.Only(a.full.Row(t.user), t.item)
 		out[i] = -parts.MSE(m.Predictor, t.user, r)
 	}
 	return out, nil

@@ -42,15 +42,9 @@ func Section(list []*Report) page.Section {
 		"These attacks were made on simulated runs, each figure in that run or in runs like it. An AUC of 0.5 is guessing: it is the chance that a target that was in a run looks more like it than a target that was not. " +
 			"The limit is the most that ε allows any attack.",
 	}}
-	for _, kind := range Kinds() {
-		var of []*Report
-		for _, r := range list {
-			if r.Kind == kind {
-				of = append(of, r)
-			}
-		}
+	for _, m := range methods() {
+		of := slices.DeleteFunc(slices.Clone(list), func(r *Report) bool { return r.Kind != m.kind })
 		if len(of) > 0 {
-			m, _ := kind.method()
 			s.Figures = append(s.Figures, m.figures(of, ladder(of))...)
 		}
 	}
