@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"math/cmplx"
 
+	"gonum.org/v1/gonum/dsp/fourier"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/stat/combin"
@@ -15,9 +15,9 @@ import (
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 )
 
-// This file computes ε a second time. It shares no code with the accountants of package dp: of dp it uses the types that
-// records are made of. Where dp has closed forms with erfc, this file integrates the density of the privacy loss. Where dp
-// composes a distribution that was rounded up, this file splits each mass between two points so that the mean stays.
+// This file computes ε a second time. It shares no code with the accountants of package dp but the library of Fourier transforms: of dp
+// it uses the types that records are made of. Where dp has closed forms with erfc, this file integrates the density of the privacy loss.
+// Where dp composes a distribution that was rounded up, this file splits each mass between two points so that the mean stays.
 
 // cost is an ε that was computed here.
 type cost struct {
@@ -150,7 +150,7 @@ func compose(all []sampled, reverse bool) func(epsilon float64) float64 {
 		variance += float64(x.count) * (second/total - means[i]*means[i])
 	}
 	h := 2 * (20*math.Sqrt(variance) + 2*widest) / size
-	product := make([]complex128, size)
+	transform, product := fourier.NewCmplxFFT(size), make([]complex128, size)
 	for i := range product {
 		product[i] = 1
 	}
@@ -163,12 +163,12 @@ func compose(all []sampled, reverse bool) func(epsilon float64) float64 {
 			one[at&(size-1)] += complex(a.mass*(1-part), 0)
 			one[(at+1)&(size-1)] += complex(a.mass*part, 0)
 		}
-		fourier(one, false)
+		transform.Coefficients(one, one)
 		for k, v := range one {
 			product[k] *= cmplx.Pow(v, complex(float64(x.count), 0))
 		}
 	}
-	fourier(product, true)
+	transform.Sequence(product, product)
 	return func(epsilon float64) float64 {
 		sum := 0.0
 		for k, v := range product {
@@ -184,41 +184,14 @@ func compose(all []sampled, reverse bool) func(epsilon float64) float64 {
 	}
 }
 
-// fourier is the discrete Fourier transform in place, for a length that is a power of two; with inverse not divided by the length.
-func fourier(a []complex128, inverse bool) {
-	shift := 64 - bits.Len(uint(len(a)-1))
-	for i := range a {
-		if j := int(bits.Reverse64(uint64(i)) >> shift); i < j {
-			a[i], a[j] = a[j], a[i]
-		}
-	}
-	sign := -2 * math.Pi
-	if inverse {
-		sign = -sign
-	}
-	roots := make([]complex128, len(a)/2)
-	for i := range roots {
-		roots[i] = cmplx.Rect(1, sign*float64(i)/float64(len(a)))
-	}
-	for half := 1; half < len(a); half *= 2 {
-		for i := 0; i < len(a); i += 2 * half {
-			for k := range half {
-				u, v := a[i+k], a[i+k+half]*roots[k*(len(a)/(2*half))]
-				a[i+k], a[i+k+half] = u+v, u-v
-			}
-		}
-	}
-}
-
 // renyi returns ε by Rényi divergences, for releases of little Skellam noise and for private searches (Papernot and Steinke,
 // ICLR 2022, theorem 2).
 func renyi(events []dp.Event, searches []dp.Search, delta, samplers float64) (cost, error) {
 	var orders []float64
-	for i := 11; i < 110; i++ {
-		orders = append(orders, float64(i)/10)
-	}
-	for i := 11; i <= 256; i++ {
-		orders = append(orders, float64(i))
+	for i := 11; i <= 2560; i++ {
+		if i < 110 || i%10 == 0 {
+			orders = append(orders, float64(i)/10)
+		}
 	}
 	orders = append(orders, 512, 1024)
 	sum, err := divergences(events, orders, len(searches) > 0)
