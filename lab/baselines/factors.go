@@ -188,7 +188,7 @@ type implicit struct {
 }
 
 // space is the working memory of one worker.
-type space struct{ rows, a []float64 }
+type space struct{ rows, products, a, b []float64 }
 
 // pass solves for all users, then for all items, and for users again after the items have changed.
 func (l *implicit) pass(_ int, run protocol.Runner) error {
@@ -314,9 +314,6 @@ type alternating struct {
 	spaces       sync.Pool
 }
 
-// alsSpace is the working memory of one worker.
-type alsSpace struct{ rows, products, a, b []float64 }
-
 func startALS(train dataset.Ratings, rank int, seed uint64) *alternating {
 	d := rank + 1
 	f := &alternating{
@@ -325,7 +322,7 @@ func startALS(train dataset.Ratings, rank int, seed uint64) *alternating {
 	}
 	scatter(f.items, rank, 0.1, entropy.Public(seed, "als/start"))
 	f.spaces.New = func() any {
-		return &alsSpace{products: make([]float64, (d+1)*(d+1)), a: make([]float64, d*d), b: make([]float64, d)}
+		return &space{products: make([]float64, (d+1)*(d+1)), a: make([]float64, d*d), b: make([]float64, d)}
 	}
 	return f
 }
@@ -347,7 +344,7 @@ func (f *alternating) solve(row []float64, others *model.Matrix, ratings *datase
 		clear(row)
 		return
 	}
-	w := f.spaces.Get().(*alsSpace)
+	w := f.spaces.Get().(*space)
 	defer f.spaces.Put(w)
 	d := len(row)
 	line := d + 1 // a row and, last, its target
