@@ -82,7 +82,7 @@ const (
 // membership reports whether the attack is one of membership.
 func (k Kind) membership() bool { return k == MembershipUser || k == MembershipRating }
 
-// target is what an attack of membership looks for: a user, or a rating.
+// target names the thing that an attack of membership looks for: a user, or a rating.
 func (k Kind) target() string { return strings.TrimPrefix(string(k), "membership-") }
 
 // lies reports whether the attacker is among the clients.

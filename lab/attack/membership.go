@@ -20,7 +20,7 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// views are what the attacker sees: the model that is released in the end, or the sums of all rounds.
+// views name the attacker's sources: the model that is released in the end, or the sums of all rounds.
 var views = [...]string{"model", "sums"}
 
 // observation holds one number per target for each view of one run.

@@ -117,7 +117,7 @@ func openCentral(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error
 
 func (x *central) Epochs() int { return x.epochs }
 
-// Train saves the embeddings of users, then the embeddings of items, with every bit, and goes on from these.
+// Train saves the embeddings of users, then the embeddings of items, with every bit, and continues from these.
 func (x *central) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	train, p := x.setup.Ratings, x.params
 	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
