@@ -138,6 +138,8 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 		return nil
 	case *protocol.Unmask:
 		return a.checkRevealed(ofInputs, a.roster.find(from), m.Shares)
+	case *protocol.Replacement:
+		return a.checkRevealed(ofChanges, a.roster.find(from), m.Shares)
 	default:
 		return nil
 	}
@@ -180,7 +182,7 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage, wrong
 	case *protocol.Unmask:
 		return a.unmasked(from, m)
 	case *protocol.Replacement:
-		return a.replaced(from, m)
+		return a.reveal(ofChanges, a.roster.find(from), m.Shares)
 	default:
 		return fmt.Errorf("%w: %s", ErrMalformed, protocol.Describe(m))
 	}

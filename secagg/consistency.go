@@ -84,24 +84,20 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 	if len(q.Signatures) > len(c.roster.members) {
 		return fmt.Errorf("%w: %d signatures of %d clients", ErrMalformed, len(q.Signatures), len(c.roster.members))
 	}
-	valid := make([]bool, len(q.Signatures))
 	for i := 1; i < len(q.Signatures); i++ {
 		if q.Signatures[i-1].Client >= q.Signatures[i].Client {
 			return fmt.Errorf("%w: signatures must stand in the order of clients, one of each", ErrMalformed)
 		}
 	}
-	run.Each(len(valid), func(i int) {
+	var valid atomic.Int64
+	run.Each(len(q.Signatures), func(i int) {
 		s := q.Signatures[i]
-		valid[i] = c.survivors.known.Has(c.roster.find(s.Client)) && len(s.Signature) == ed25519.SignatureSize &&
-			ed25519.Verify(c.party.cfg.Params.Identities[s.Client], signedSurvivors(c.context.Binding, s.Client, c.survivors.known), s.Signature)
-	})
-	count := 0
-	for _, ok := range valid {
-		if ok {
-			count++
+		if c.survivors.known.Has(c.roster.find(s.Client)) && len(s.Signature) == ed25519.SignatureSize &&
+			ed25519.Verify(c.party.cfg.Params.Identities[s.Client], signedSurvivors(c.context.Binding, s.Client, c.survivors.known), s.Signature) {
+			valid.Add(1)
 		}
-	}
-	if need := Quorum(c.plan.Cohort, len(c.roster.members)); count < need {
+	})
+	if need, count := Quorum(c.plan.Cohort, len(c.roster.members)), int(valid.Load()); count < need {
 		return fmt.Errorf("%w: %d valid signatures, %d required", ErrQuorum, count, need)
 	}
 	return nil

@@ -150,9 +150,7 @@ func (c *Client) Redeal(i int, s *protocol.EncryptedShare, flip []byte, commits 
 	for k := range min(len(flip), len(plain)) {
 		plain[k] ^= flip[k]
 	}
-	if s.Ciphertext, err = ch.seal(c.channels[i], plain); err != nil {
-		return err
-	}
+	s.Ciphertext = ch.seal(c.channels[i], plain)
 	if commits {
 		h := encryptedShares{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:])}
 		s.Committed = h.commitments()

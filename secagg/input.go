@@ -1,7 +1,6 @@
 package secagg
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -79,10 +78,9 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 	for l := range layersOf(c.setup) {
 		c.held[l] = make([]encryptedShares, len(c.peers))
 	}
-	errs := make([]error, len(live))
-	run.Each(len(live), func(i int) { errs[i] = c.unseal(live[i], &m.Shares[i]) })
+	err := each(run, len(live), func(i int) error { return c.unseal(live[i], &m.Shares[i]) })
 	c.channels = nil // of no more use
-	return cmp.Or(errs...)
+	return err
 }
 
 // unseal decrypts the shares that the i-th neighbour dealt. In active mode the dealer signed the ciphertext and its commitments.
@@ -181,9 +179,7 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 // masked adds all masks to the vector of a release and packs it.
 func masked(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) ([]byte, error) {
 	err := withTerms(r, ctx, masks, func(terms []mask.Term) error {
-		errs := make([]error, (v.Len()+chunk-1)/chunk)
-		run.Each(len(errs), func(i int) { errs[i] = mask.AddRange(v, terms, i*chunk, min((i+1)*chunk, v.Len())) })
-		return cmp.Or(errs...)
+		return each(run, (v.Len()+chunk-1)/chunk, func(i int) error { return mask.AddRange(v, terms, i*chunk, min((i+1)*chunk, v.Len())) })
 	})
 	if err != nil {
 		return nil, err

@@ -121,18 +121,15 @@ func (a *Aggregator) restore(l layer, first, end int, run protocol.Runner) ([]re
 		out = append(out, r)
 	}
 	var weights weightsCache
-	errs := make([]error, len(out))
-	run.Each(len(out), func(i int) { errs[i] = a.combine(l, &out[i], &weights) })
-	return out, cmp.Or(errs...)
+	return out, each(run, len(out), func(i int) error { return a.combine(l, &out[i], &weights) })
 }
 
 // combine restores one secret, and holds it against what was published of it. In active mode it fits: the points of all shares were
 // checked when they were dealt, and each share when it was revealed.
 func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	id := a.roster.members[r.at].Client
-	holders, shares := make([]shamir.Index, len(r.holder)), make([]shamir.Share, len(r.holder))
+	holders, shares := a.roster.indices(r.holder), make([]shamir.Share, len(r.holder))
 	for k, j := range r.holder {
-		holders[k] = index(a.roster.members[j].Client)
 		share, err := a.revealed[l].get(j, r.at)
 		if err != nil {
 			return err
@@ -185,41 +182,22 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 // outside the sum leaves the masks that it has in common with its neighbours in the sum.
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
-	var out []masking
-	type lost struct {
-		*restored
-		with  []int // places
-		masks []masking
-	}
-	var all []lost
-	for k := range secrets {
-		r := &secrets[k]
+	out := make([][]masking, len(secrets))
+	err := each(run, len(secrets), func(i int) error {
+		r := &secrets[i]
 		if in.Has(r.at) {
-			out = append(out, masking{secret: r.seed, kind: mask.Self, sub: true})
-			continue
+			out[i] = []masking{{secret: r.seed, kind: mask.Self, sub: true}}
+			return nil
 		}
-		x := lost{restored: r}
-		for _, j := range a.graph.Neighbours(r.at) {
-			if in.Has(j) && a.holds(j, r.at) {
-				x.with = append(x.with, j)
-			}
-		}
-		all = append(all, x)
-	}
-	errs := make([]error, len(all))
-	run.Each(len(all), func(i int) {
-		x := &all[i]
-		shared, failed := a.roster.pairSecrets(l, x.key, x.at, x.with, a.known, protocol.Workers(1))
-		errs[i] = cmp.Or(failed...)
-		for k, j := range x.with {
+		with := slices.DeleteFunc(a.graph.Neighbours(r.at), func(j int) bool { return !in.Has(j) || !a.holds(j, r.at) })
+		shared, failed := a.roster.pairSecrets(l, r.key, r.at, with, a.known, protocol.Workers(1))
+		for k, j := range with {
 			// The survivor subtracted the mask if the peer, the lost one, stands before it.
-			x.masks = append(x.masks, masking{secret: shared[k], kind: mask.Pair, sub: x.at > j})
+			out[i] = append(out[i], masking{secret: shared[k], kind: mask.Pair, sub: r.at > j})
 		}
+		return cmp.Or(failed...)
 	})
-	for _, x := range all {
-		out = append(out, x.masks...)
-	}
-	return out, cmp.Or(errs...)
+	return slices.Concat(out...), err
 }
 
 // OpenMasks is the number of masks that a worker expands at a time when it removes them from a sum.
@@ -233,22 +211,27 @@ const maskGroups = 16
 // unmask takes masks off a sum.
 func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) error {
 	groups := min(maskGroups, (len(masks)+OpenMasks-1)/OpenMasks)
-	errs := make([]error, groups)
 	var mu sync.Mutex // of v
-	run.Each(groups, func(g int) {
+	return each(run, groups, func(g int) error {
 		part, err := mask.NewVector(v.Width(), v.Len())
 		for batch := range slices.Chunk(masks[g*len(masks)/groups:(g+1)*len(masks)/groups], OpenMasks) {
 			if err == nil {
 				err = withTerms(r, ctx, batch, func(terms []mask.Term) error { return mask.AddAll(part, terms) })
 			}
 		}
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			err = v.Add(part) // in any order: the ring's addition commutes
+		if err != nil {
+			return err
 		}
-		errs[g] = err
+		mu.Lock()
+		defer mu.Unlock()
+		return v.Add(part) // in any order: the ring's addition commutes
 	})
+}
+
+// each runs f(0) to f(n-1), and returns the first error in this order.
+func each(run protocol.Runner, n int, f func(i int) error) error {
+	errs := make([]error, n)
+	run.Each(n, func(i int) { errs[i] = f(i) })
 	return cmp.Or(errs...)
 }
 

@@ -35,7 +35,6 @@ func (r *roster) parts() bool { return r.params.inParts(r.setup) }
 type ring struct {
 	keys  protocol.Hash // of all members
 	order []int32       // the place on the roster at each position
-	at    []int32       // the inverse
 	tree  *merkle.Tree  // of the members, by position
 }
 
@@ -72,10 +71,10 @@ func (r *roster) arrange() {
 	if !r.parts() {
 		return
 	}
-	g := &ring{keys: r.hash, order: r.byKeys(r.ringSeed(r.hash)), at: make([]int32, r.clients)}
+	g := &ring{keys: r.hash, order: r.byKeys(r.ringSeed(r.hash))}
 	leaves := make([]merkle.Hash, r.clients)
 	for p, place := range g.order {
-		g.at[place], leaves[p] = int32(p), leaf(&r.members[place])
+		leaves[p] = leaf(&r.members[place])
 	}
 	g.tree = merkle.New(leaves)
 	r.ring, r.hash = g, r.ringHash(g.keys, g.tree.Root())
@@ -99,24 +98,20 @@ func start(position, degree, n int) int {
 	return (position - degree/2 + n) % n
 }
 
-// part are the places of a client and its neighbours, ascending.
-func (g *ring) part(place, degree int) []int {
-	n := len(g.order)
-	positions := span(start(int(g.at[place]), degree, n), degree, n)
-	for i, p := range positions {
-		positions[i] = int(g.order[p])
-	}
-	slices.Sort(positions)
-	return positions
+// around are the places of a client and its neighbours, ascending.
+func around(g *graph.Graph, place int) []int {
+	places := append(g.Neighbours(place), place)
+	slices.Sort(places)
+	return places
 }
 
-// shown is the roster as the client at a place is shown it.
-func (r *roster) shown(place int) *protocol.Roster {
+// shown is the roster as the client at a place of its graph is shown it.
+func (r *roster) shown(g *graph.Graph, place int) *protocol.Roster {
 	out := &protocol.Roster{Round: r.setup.Round, Clients: r.clients, Members: r.members}
 	if r.ring == nil {
 		return out
 	}
-	places, from := r.ring.part(place, r.choice.Degree), start(int(r.ring.at[place]), r.choice.Degree, r.clients)
+	places, from := around(g, place), start(g.Position(place), r.choice.Degree, r.clients)
 	out.Members = make([]protocol.Member, len(places))
 	for i, j := range places {
 		out.Members[i] = r.members[j]
@@ -390,7 +385,7 @@ func (a *Aggregator) told(set protocol.Bitmap, place int) partialView {
 		return partialView{count: set.Count(), known: set}
 	}
 	t := a.wholly(set)
-	places := a.roster.ring.part(place, a.roster.choice.Degree)
+	places := around(a.graph, place)
 	t.known = protocol.NewBitmap(len(places))
 	for i, j := range places {
 		if set.Has(j) {

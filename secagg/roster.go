@@ -9,6 +9,7 @@ import (
 
 	"filippo.io/edwards25519/field"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/mask"
@@ -79,7 +80,8 @@ func checkChange(setup protocol.Setup, k *protocol.Keys) error {
 	return nil
 }
 
-// graph draws the neighbours. No client keeps it longer than it takes to read them.
+// graph draws the neighbours. No client keeps it longer than it takes to read them. A client that was shown its part
+// of a ring is a neighbour of all others in it: their graph is complete.
 func (r *roster) graph() (*graph.Graph, error) {
 	if r.ring != nil {
 		return graph.Arrange(r.ring.order, r.choice.Degree)
@@ -144,6 +146,11 @@ func (r *roster) survivors(set, of partialView) error {
 
 // index is where the polynomials are evaluated for a client.
 func index(id protocol.ClientID) shamir.Index { return shamir.Index(id) + 1 }
+
+// indices are those of the clients at places.
+func (r *roster) indices(places []int) []shamir.Index {
+	return lists.Map(places, func(at int) shamir.Index { return index(r.members[at].Client) })
+}
 
 // signedKeys returns the bytes that an advertisement's signature is over.
 func signedKeys(setting protocol.Hash, id protocol.ClientID, k *protocol.Keys) []byte {
@@ -306,9 +313,9 @@ func (a *Aggregator) closeAdvertise() error {
 
 // showing returns the roster for a client.
 func (a *Aggregator) showing(to protocol.ClientID) *protocol.Roster {
-	r, place := a.roster, a.roster.find(to)
+	r, g, place := a.roster, a.graph, a.roster.find(to)
 	if !a.spooled || r.ring == nil {
-		return r.shown(place)
+		return r.shown(g, place)
 	}
-	return &protocol.Roster{Round: a.setup.Round, Clients: r.clients, Load: func() (*protocol.Roster, error) { return r.shown(place), nil }}
+	return &protocol.Roster{Round: a.setup.Round, Clients: r.clients, Load: func() (*protocol.Roster, error) { return r.shown(g, place), nil }}
 }

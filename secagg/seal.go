@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/shamir"
@@ -105,29 +106,22 @@ type channel struct {
 
 // aead is the cipher of the only message that goes this way. Its key comes from the secret that the two channel keys have in
 // common, and is bound to roster and direction: it is used once, so the nonce may be zero.
-func (c channel) aead(secret [32]byte) (cipher.AEAD, error) {
+func (c channel) aead(secret [32]byte) cipher.AEAD {
 	d, h := c.roster.members[c.dealer], c.roster.members[c.holder]
 	info := protocol.NewTranscript("fedsim/secagg/channel/v1").Bytes(c.roster.hash[:]).
 		Uint(uint64(d.Client)).Bytes(d.Keys.Channel[:]).Uint(uint64(h.Client)).Bytes(h.Keys.Channel[:]).Encoding()
 	key := deriveKey(secret, info)
 	defer clear(key[:])
-	return chacha20poly1305.New(key[:])
+	a, _ := chacha20poly1305.New(key[:]) // fails for keys of another size alone
+	return a
 }
 
-func (c channel) seal(secret [32]byte, plain []byte) ([]byte, error) {
-	a, err := c.aead(secret)
-	if err != nil {
-		return nil, err
-	}
-	return a.Seal(nil, make([]byte, a.NonceSize()), plain, nil), nil
+func (c channel) seal(secret [32]byte, plain []byte) []byte {
+	return c.aead(secret).Seal(nil, make([]byte, chacha20poly1305.NonceSize), plain, nil)
 }
 
 func (c channel) open(secret [32]byte, sealed []byte) ([]byte, error) {
-	a, err := c.aead(secret)
-	if err != nil {
-		return nil, err
-	}
-	return a.Open(nil, make([]byte, a.NonceSize()), sealed, nil)
+	return c.aead(secret).Open(nil, make([]byte, chacha20poly1305.NonceSize), sealed, nil)
 }
 
 // common is the X25519 secret of a key and another's public one; an error for a public key of low order.
@@ -204,10 +198,7 @@ func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.Client
 // it in a layer; own is the client's mask key. The secrets are bound to both clients, so that a
 // client which advertises another's key as its own does not make two pairs have one mask.
 func (r *roster) pairSecrets(l layer, own privateKey, i int, others []int, known *Agreements, run protocol.Runner) ([][32]byte, []error) {
-	keys := make([]protocol.Key, len(others))
-	for k, j := range others {
-		keys[k] = l.key(&r.members[j].Keys)
-	}
+	keys := lists.Map(others, func(j int) protocol.Key { return l.key(&r.members[j].Keys) })
 	word, out, errs := "pair-of-points", make([][32]byte, len(keys)), make([]error, len(keys))
 	if own.x25519 != nil {
 		word = l.tag("pair")

@@ -289,15 +289,6 @@ func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	return c.replacement, nil
 }
 
-// replaced takes a client's shares.
-func (a *Aggregator) replaced(from protocol.ClientID, m *protocol.Replacement) error {
-	at := a.roster.find(from)
-	if err := a.checkRevealed(ofChanges, at, m.Shares); err != nil {
-		return err
-	}
-	return a.reveal(ofChanges, at, m.Shares)
-}
-
 // Cost is a client's cost of a real sum, in a round in which no client is lost. Bytes is the size of each kind of message when it
 // travels alone, 0 if there is none, for the client whose messages are longest. The first clients' messages, and most that travel
 // inside another, are a few bytes shorter; with several releases, each vector beyond the first takes a few more. Unmask includes

@@ -1,13 +1,13 @@
 package secagg
 
 import (
-	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/shamir"
@@ -49,21 +49,14 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 	if err = c.agree(run); err != nil {
 		return nil, err
 	}
-	errs := make([]error, len(c.peers))
-	run.Each(len(c.peers), func(i int) { out.Shares[i], errs[i] = c.deal(i, &dealt[i]) })
-	if err = cmp.Or(errs...); err != nil {
-		return nil, err
-	}
+	run.Each(len(c.peers), func(i int) { out.Shares[i] = c.deal(i, &dealt[i]) })
 	c.stage = protocol.StageMaskedInput
 	return out, nil
 }
 
 // splitSecrets shares the client's secrets out among its neighbours.
 func (c *Client) splitSecrets() ([]holdings, error) {
-	holders := make([]shamir.Index, len(c.peers))
-	for i, p := range c.peers {
-		holders[i] = index(p.id)
-	}
+	holders := lists.Map(c.peers, func(p peer) shamir.Index { return index(p.id) })
 	out := make([]holdings, len(c.peers))
 	random := c.stream("polynomials")
 	for l := range layersOf(c.setup) {
@@ -99,12 +92,12 @@ func (c *Client) join(m *protocol.Roster) error {
 	if !good {
 		return fmt.Errorf("%w: the roster has others for this client", ErrKeys)
 	}
-	places, err := c.neighbours()
-	c.peers = make([]peer, len(places))
-	for i, at := range places {
-		c.peers[i] = peer{at: at, id: c.roster.members[at].Client}
+	g, err := c.roster.graph()
+	if err != nil {
+		return err
 	}
-	return err
+	c.peers = lists.Map(g.Neighbours(c.self), func(at int) peer { return peer{at: at, id: c.roster.members[at].Client} })
+	return nil
 }
 
 // read takes a roster, whole or the client's part of it, as the federation's size asks for.
@@ -123,30 +116,9 @@ func (c *Client) read(m *protocol.Roster) (err error) {
 	return err
 }
 
-// neighbours are their places among the members, ascending.
-func (c *Client) neighbours() ([]int, error) {
-	if c.roster.parts() {
-		places := make([]int, 0, len(c.roster.members)-1)
-		for i := range c.roster.members {
-			if i != c.self {
-				places = append(places, i)
-			}
-		}
-		return places, nil
-	}
-	g, err := c.roster.graph()
-	if err != nil {
-		return nil, err
-	}
-	return g.Neighbours(c.self), nil
-}
-
 // agree computes what the client's channel key has in common with its neighbours'.
 func (c *Client) agree(run protocol.Runner) error {
-	keys := make([]protocol.Key, len(c.peers))
-	for i, p := range c.peers {
-		keys[i] = c.roster.members[p.at].Keys.Channel
-	}
+	keys := lists.Map(c.peers, func(p peer) protocol.Key { return c.roster.members[p.at].Keys.Channel })
 	var errs []error
 	c.channels, errs = c.party.cfg.Agreements.common(c.setup.Round, c.party.channel, keys, run)
 	for i, err := range errs {
@@ -158,16 +130,15 @@ func (c *Client) agree(run protocol.Runner) error {
 }
 
 // deal encrypts what the i-th neighbour gets.
-func (c *Client) deal(i int, h *holdings) (protocol.EncryptedShare, error) {
+func (c *Client) deal(i int, h *holdings) protocol.EncryptedShare {
 	p := &c.peers[i]
 	ch := channel{c.roster, c.self, p.at}
-	out := protocol.EncryptedShare{Peer: p.id}
-	var err error
-	if out.Ciphertext, err = ch.seal(c.channels[i], h.append(nil, layersOf(c.setup))); err == nil && c.Confirms() {
+	out := protocol.EncryptedShare{Peer: p.id, Ciphertext: ch.seal(c.channels[i], h.append(nil, layersOf(c.setup)))}
+	if c.Confirms() {
 		out.Committed = h[ofInputs].commitments()
 		out.Committed.Signature = ed25519.Sign(c.party.cfg.Identity, ch.signed(out.Ciphertext, out.Committed))
 	}
-	return out, err
+	return out
 }
 
 // checkShared says what is wrong with what a client deals. Whether it opens only its holder can tell; but that the client signed it
@@ -178,9 +149,7 @@ func (a *Aggregator) checkShared(from protocol.ClientID, m *protocol.Shares, run
 	if len(m.Shares) != len(holders) {
 		return fmt.Errorf("%w: shares for %d holders, the client has %d neighbours", ErrMalformed, len(m.Shares), len(holders))
 	}
-	errs := make([]error, len(holders))
-	run.Each(len(holders), func(i int) { errs[i] = a.checkDealt(at, holders[i], &m.Shares[i]) })
-	if err := cmp.Or(errs...); err != nil {
+	if err := each(run, len(holders), func(i int) error { return a.checkDealt(at, holders[i], &m.Shares[i]) }); err != nil {
 		return err
 	}
 	if (m.ChangeHash != nil) != a.setup.Replaces {
@@ -200,13 +169,7 @@ func (a *Aggregator) checkPoints(dealer int, m *protocol.Shares) error {
 	for _, s := range m.Shares {
 		seeds, keys = append(seeds, s.Committed.Seed), append(keys, s.Committed.Key)
 	}
-	var around []shamir.Index // on a complete graph the same for all dealers
-	for at := range a.roster.members {
-		if at == dealer || a.graph.Adjacent(dealer, at) {
-			around = append(around, index(a.roster.members[at].Client))
-		}
-	}
-	weights, err := a.weights.get(around)
+	weights, err := a.weights.get(a.roster.indices(around(a.graph, dealer))) // on a complete graph the same for all dealers
 	if err != nil {
 		return err
 	}
