@@ -325,7 +325,7 @@ func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
 		return nil, errors.New("that round is not in progress")
 	}
 	if a.verification.closing || r == a.round && r.collecting() {
-		return nil, errClosing
+		return nil, errors.New("the stage is over")
 	}
 	return r, nil
 }

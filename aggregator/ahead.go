@@ -94,18 +94,13 @@ func (a *Aggregator) forget(id protocol.ClientID) {
 	if r == nil || int(id) >= len(r.awaited) {
 		return
 	}
-	switch r.awaited[id] {
-	case r.following():
-		r.answered--
-	case r.stage:
-		if r.stage == protocol.StageAdvertise && !r.verifying[id] {
-			return // it has said nothing yet that it could have forgotten
-		}
-	default:
+	switch stage := r.awaited[id]; {
+	case stage != r.stage && stage != r.following():
 		return // lost already
+	case stage == protocol.StageAdvertise && !r.verifying[id]:
+		return // it has said nothing yet that it could have forgotten
 	}
-	r.awaited[id] = gone
-	if r.expected--; !a.enough(r.expected) || r.expected < r.setup.Cohort.Required() {
+	if r.lose(id); !a.enough(r.expected) || r.expected < r.setup.Cohort.Required() {
 		a.next = nil
 	}
 }

@@ -173,9 +173,7 @@ func (a *Aggregator) dismiss(r *round) []protocol.Event {
 	var out []protocol.Event
 	for c := range r.awaited {
 		if a.left(r, c) {
-			r.awaited[c] = gone
-			r.expected--
-			r.answered--
+			r.lose(protocol.ClientID(c))
 			out = append(out, lost(r, c))
 		}
 	}

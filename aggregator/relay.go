@@ -65,7 +65,7 @@ func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client pro
 	round, stage := m.At()
 	r, err := a.roundOf(m)
 	if err == nil {
-		err = a.hold(r, client, m)
+		err = r.hold(client, m)
 	}
 	if err != nil {
 		return protocol.Ignored(from, round, stage, err)
@@ -80,7 +80,7 @@ func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client pro
 	return eff
 }
 
-func (a *Aggregator) hold(r *round, from protocol.ClientID, m protocol.StageMessage) error {
+func (r *round) hold(from protocol.ClientID, m protocol.StageMessage) error {
 	sum, ok := r.sum.(RelayedSum)
 	if !ok {
 		return errors.New("this kind of sum takes no parts from relays")
@@ -104,7 +104,7 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 		for _, relay := range x.held {
 			x.owing[relay] = true
 		}
-		for _, relay := range sorted(x.owing) {
+		for _, relay := range slices.Sorted(maps.Keys(x.owing)) { // in this order, so that a run repeats
 			eff.Send = append(eff.Send, toRelay(protocol.RelayParty(int(relay)), &protocol.RelayCollect{Round: r.setup.Round, Stage: r.stage}))
 		}
 		r.begin(now.Add(a.cfg.StageTimeout))
@@ -113,7 +113,7 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 	case len(x.owing) > 0 && now.Before(r.deadline):
 		return eff, true
 	}
-	for _, relay := range sorted(x.owing) {
+	for _, relay := range slices.Sorted(maps.Keys(x.owing)) {
 		eff.Events = append(eff.Events, r.without(relay)...)
 	}
 	return eff, false
@@ -151,27 +151,22 @@ func (r *round) add(relay relayNumber, m *protocol.Partial) error {
 	if err := r.sum.(RelayedSum).AddPart(m.Clients, m.Sums); err != nil { // held: the sum is one
 		return err
 	}
-	for c, at := range r.relayed.held {
-		if at == relay {
-			delete(r.relayed.held, c)
-		}
-	}
+	maps.DeleteFunc(r.relayed.held, func(_ protocol.ClientID, at relayNumber) bool { return at == relay })
 	return nil
 }
 
 // without loses the clients whose vectors of the present stage a relay holds.
 func (r *round) without(relay relayNumber) []protocol.Event {
 	var out []protocol.Event
-	for _, c := range sorted(r.relayed.held) {
+	for _, c := range slices.Sorted(maps.Keys(r.relayed.held)) {
 		if r.relayed.held[c] != relay {
 			continue
 		}
 		delete(r.relayed.held, c)
-		r.awaited[c] = gone
-		r.expected--
-		r.answered--
-		out = append(out, protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round,
-			Party: protocol.ClientParty(c), Stage: r.stage, Err: fmt.Errorf("with %s, which held its vectors", protocol.RelayParty(int(relay)))})
+		r.lose(c)
+		event := lost(r, int(c))
+		event.Err = fmt.Errorf("with %s, which held its vectors", protocol.RelayParty(int(relay)))
+		out = append(out, event)
 	}
 	delete(r.relayed.owing, relay)
 	return out
@@ -184,11 +179,6 @@ func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Ef
 		return protocol.Effects{}
 	}
 	return a.goOn(now, r.without(protocol.RelayParty(in.Number).Client))
-}
-
-// sorted are the keys of a set, so that a run repeats.
-func sorted[V any](set map[protocol.ClientID]V) []protocol.ClientID {
-	return slices.Sorted(maps.Keys(set))
 }
 
 func toRelay(relay protocol.Party, m protocol.Message) protocol.Envelope {

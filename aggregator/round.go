@@ -3,6 +3,7 @@ package aggregator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -56,6 +57,15 @@ func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 // complete reports whether the present stage waits for no more clients: all have answered who may,
 // or as many as the round continues with.
 func (r *round) complete() bool { return r.answered >= min(r.expected, r.setup.Cohort.Wanted()) }
+
+// lose takes a client out of the round.
+func (r *round) lose(c protocol.ClientID) {
+	if r.awaited[c] == r.following() {
+		r.answered--
+	}
+	r.awaited[c] = gone
+	r.expected--
+}
 
 func (r *round) following() protocol.Stage {
 	return protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
@@ -200,17 +210,6 @@ func (a *Aggregator) exclude(round uint64, list []protocol.Culprit) []protocol.E
 	return out
 }
 
-// refuse handles a message that was refused in a round. If the message proves its client to lie,
-// the client leaves the round. It may have been the last that was awaited.
-func (a *Aggregator) refuse(r *round, from protocol.ClientID) []protocol.Event {
-	events := a.exclude(r.setup.Round, r.sum.Culprits())
-	if a.blame.excluded[from] && r.awaited[from] == r.stage {
-		r.awaited[from] = gone
-		r.expected--
-	}
-	return events
-}
-
 // Signatures take long to verify: dealt shares in an active sum have one for each neighbour of the
 // client. So messages with signatures are verified as work. All messages that came during one work
 // are verified by the next, and accepted in the order in which they came. A stage is closed when
@@ -249,12 +248,16 @@ func (a *Aggregator) offer(r *round, from protocol.Party, m protocol.StageMessag
 	return a.concluded(r, from, m, r.sum.Receive(from.Client, m))
 }
 
-// concluded carries out the effects of a message that a round has accepted or, with an error,
-// refused.
+// concluded carries out the effects of a message that a round has accepted or, with an error, refused. If a
+// refused message proves its client to lie, the client leaves the round. It may have been the last that was awaited.
 func (a *Aggregator) concluded(r *round, from protocol.Party, m protocol.StageMessage, err error) []protocol.Event {
 	if err != nil {
 		round, stage := m.At()
-		return append(protocol.Ignored(from, round, stage, err).Events, a.refuse(r, from.Client)...)
+		events := append(protocol.Ignored(from, round, stage, err).Events, a.exclude(r.setup.Round, r.sum.Culprits())...)
+		if a.blame.excluded[from.Client] && r.awaited[from.Client] == r.stage {
+			r.lose(from.Client)
+		}
+		return events
 	}
 	r.awaited[from.Client] = r.following()
 	r.answered++
@@ -268,29 +271,25 @@ func (a *Aggregator) verify() []protocol.Work {
 		return nil
 	}
 	a.work++
-	v.work, v.batch, v.waiting = a.work, v.waiting, nil
-	batch := v.batch
-	w := protocol.NewWork(a.work, func(run protocol.Runner) ([]func() error, error) { return verifyAll(batch, run), nil }, a.verified)
+	batch := v.waiting
+	v.work, v.batch, v.waiting = a.work, batch, nil
+	w := protocol.NewWork(a.work, func(run protocol.Runner) ([]func() error, error) {
+		out := make([]func() error, len(batch))
+		if len(batch) == 1 { // messages are verified side by side; a lone one has its signatures so
+			out[0] = batch[0].verify(run)
+			return out, nil
+		}
+		run.Each(len(batch), func(i int) { out[i] = batch[i].verify(protocol.Workers(1)) })
+		return out, nil
+	}, a.verified)
 	w.Checks = true
 	return []protocol.Work{w}
 }
 
-// verifyAll verifies messages side by side; a lone one has its signatures so.
-func verifyAll(batch []unverified, run protocol.Runner) []func() error {
-	out := make([]func() error, len(batch))
-	if len(batch) == 1 {
-		out[0] = batch[0].verify(run)
-		return out
-	}
-	run.Each(len(batch), func(i int) { out[i] = batch[i].verify(protocol.Workers(1)) })
-	return out
-}
-
 // verified accepts the messages of the batch, and continues with the messages that came meanwhile.
 func (a *Aggregator) verified(now time.Time, receive []func() error) protocol.Effects {
-	v := &a.verification
-	batch := v.batch
-	v.batch = nil
+	batch := a.verification.batch
+	a.verification.batch = nil
 	var events []protocol.Event
 	for i, x := range batch {
 		x.round.verifying[x.from.Client] = false
@@ -323,15 +322,7 @@ func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effec
 
 // verifies reports whether a message of a round in progress is still to be verified.
 func (a *Aggregator) verifies() bool {
-	for _, list := range [][]unverified{a.verification.batch, a.verification.waiting} {
-		for _, x := range list {
-			if x.round == a.round || x.round == a.next {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(a.verification.batch, a.verification.waiting), func(x unverified) bool {
+		return x.round == a.round || x.round == a.next
+	})
 }
-
-// errClosing is why messages are ignored that come when the present stage is over.
-var errClosing = errors.New("the stage is over")
