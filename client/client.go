@@ -351,14 +351,10 @@ func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {
 	return protocol.Envelope{From: protocol.ClientParty(c.id), To: protocol.Party{Role: protocol.Aggregator}, Message: m}
 }
 
-func (c *Client) refused(round uint64, err error) protocol.Effects {
-	return c.report(protocol.PlanRefused, round, err)
-}
-
 // declines refuses a plan and tells the aggregator so, without the reason, which stays in the client's own log. A plan
 // that is announced once more while the client takes part in its round is answered by nothing.
 func (c *Client) declines(round uint64, err error) protocol.Effects {
-	eff := c.refused(round, err)
+	eff := c.report(protocol.PlanRefused, round, err)
 	if !c.finished && (c.round == nil || c.round.setup.Round != round) {
 		eff.Send = []protocol.Envelope{c.toAggregator(&protocol.Refusal{Round: round})}
 	}

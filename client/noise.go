@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -54,16 +55,11 @@ func keeps(c protocol.Cohort, base float64, survivors int) (keep, of uint64) {
 // draw returns inputs with the client's share of the noise, dense where a release is
 // noised, and the seeds of it; nil where none is. The inputs stay as they are.
 func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
-	sh := new(shares)
-	var err error
-	if sh.noise, err = entropy.NewSeed(src, "noise-seed", p.Round); err != nil {
-		return nil, nil, err
-	}
-	if sh.thinning, err = entropy.NewSeed(src, "thinning-seed", p.Round); err != nil {
-		return nil, nil, err
-	}
+	sh, failed := new(shares), [2]error{}
+	sh.noise, failed[0] = entropy.NewSeed(src, "noise-seed", p.Round)
+	sh.thinning, failed[1] = entropy.NewSeed(src, "thinning-seed", p.Round)
 	bases, err := entropy.NewSeed(src, "base-seed", p.Round)
-	if err != nil {
+	if err = cmp.Or(failed[0], failed[1], err); err != nil {
 		return nil, nil, err
 	}
 	noised, out := false, slices.Clone(inputs)
@@ -283,21 +279,12 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	}
 	r, err := c.ahead(s)
 	if err != nil {
-		return c.refused(s.Round, err)
+		return c.report(protocol.PlanRefused, s.Round, err)
 	}
 	// The work under way is for a round that is over, and the round before the next is no longer
 	// for this client.
 	c.round, c.next, c.working, c.last, c.anew = nil, r, working{}, s.Round-1, 0
 	return c.answer(r, false, c.advertising(r.side()))
-}
-
-// sideOf is the client's side of the sum of a round that there may not be.
-func (r *round) sideOf() *side {
-	if r == nil {
-		return nil
-	}
-	s := r.side()
-	return &s
 }
 
 // ErrOutOfBounds is returned for a contribution that breaks a bound of its release: the
@@ -307,9 +294,6 @@ var ErrOutOfBounds = errors.New("contribution is out of bounds")
 // rounding allows a float64 norm to exceed a bound that it meets exactly, by
 // what the summation may have rounded up. The integers are checked without it.
 const rounding = 1e-9
-
-// maxInteger is the largest integer up to which float64 knows every one.
-const maxInteger = 1 << 53
 
 // Quantize converts a contribution to integers: values · scale, rounded to nearest. The integers'
 // norms are at most the release's declared D2 and D1. If rounding to nearest would exceed them, the
@@ -350,20 +334,19 @@ func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err er
 			size.nonZero += sizeOfAll(part).nonZero
 		}
 	}
-	l2, l1, nonZero := size.l2, size.l1, size.nonZero
 	largest = size.largest
 	switch {
-	case math.IsNaN(l2) || math.IsInf(l2, 0):
+	case math.IsNaN(size.l2) || math.IsInf(size.l2, 0):
 		err = fmt.Errorf("%w: it is not finite", ErrOutOfBounds)
-	case nonZero > r.MaxNonZero:
+	case size.nonZero > r.MaxNonZero:
 		err = fmt.Errorf("%w: more than the %d non-zero coordinates declared", ErrOutOfBounds, r.MaxNonZero)
-	case math.Sqrt(l2) > r.L2*(1+rounding):
+	case math.Sqrt(size.l2) > r.L2*(1+rounding):
 		err = fmt.Errorf("%w: its L2 norm is above the %g declared", ErrOutOfBounds, r.L2)
 	case r.LInf > 0 && largest > r.LInf:
 		err = fmt.Errorf("%w: a coordinate is above the %g declared", ErrOutOfBounds, r.LInf)
-	case r.L1 > 0 && l1 > r.L1*(1+rounding):
+	case r.L1 > 0 && size.l1 > r.L1*(1+rounding):
 		err = fmt.Errorf("%w: its L1 norm is above the %g declared", ErrOutOfBounds, r.L1)
-	case largest*r.Scale > maxInteger:
+	case largest*r.Scale > 1<<53: // up to there a float64 knows every integer
 		err = fmt.Errorf("%w: a value at scale %g is beyond the integers that a float64 counts", ErrOutOfBounds, r.Scale)
 	}
 	return largest, err
@@ -488,19 +471,4 @@ func roundRow[T int32 | int64](dst []T, f float64, values []float64, scale float
 		l1 += math.Abs(x)
 	}
 	return l2, l1
-}
-
-// quantizeAll turns a trainer's vectors into integers, one for each release.
-func quantizeAll(p *protocol.Plan, vectors []protocol.Vector) ([]protocol.Integers, error) {
-	if len(vectors) != len(p.Releases) {
-		return nil, fmt.Errorf("%w: %d vectors for %d releases", ErrOutOfBounds, len(vectors), len(p.Releases))
-	}
-	out := make([]protocol.Integers, len(vectors))
-	for i, v := range vectors {
-		var err error
-		if out[i], err = Quantize(v, p.Releases[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }

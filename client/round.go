@@ -61,7 +61,13 @@ type side struct {
 	anew  uint32
 }
 
-func (r *round) side() side { return side{r.sum, r.ahead, r.anew} }
+// side is nil for no round.
+func (r *round) side() *side {
+	if r == nil {
+		return nil
+	}
+	return &side{r.sum, r.ahead, r.anew}
+}
 
 func (c *Client) newRound(s protocol.Setup) (*round, error) {
 	sum, err := c.NewSum(c.id, s)
@@ -70,7 +76,7 @@ func (c *Client) newRound(s protocol.Setup) (*round, error) {
 }
 
 // advertise begins a setup, and says which of its round's it is.
-func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
+func (c *Shared) advertise(s *side) (*protocol.Advertise, error) {
 	m, err := s.sum.Advertise()
 	if err != nil || m.Ahead == s.ahead && m.Anew == s.anew {
 		return m, err
@@ -81,7 +87,7 @@ func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 }
 
 // share deals secrets in it, and says the same.
-func (c *Shared) share(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
+func (c *Shared) share(s *side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	out, err := s.sum.Share(m, run)
 	if err != nil || out.Ahead == s.ahead && out.Anew == s.anew {
 		return out, err
@@ -114,6 +120,17 @@ func (c *Client) leave(r *round) {
 		c.round = nil
 	}
 	c.next = nil
+}
+
+// quit leaves a round, and says why.
+func (c *Client) quit(r *round, why error) protocol.Effects {
+	c.leave(r)
+	return c.report(protocol.PlanRefused, r.setup.Round, why)
+}
+
+// tooFew is the error for a message by which a stage left fewer clients than the round requires.
+func (r *round) tooFew(at protocol.Stage, left int) error {
+	return &protocol.TooFew{Round: r.setup.Round, Stage: at, Left: left, Required: r.setup.Cohort.Required()}
 }
 
 // working is a computation under way; of id 0 there is none.
@@ -183,8 +200,7 @@ func (c *Client) answer(r *round, work bool, f compose) protocol.Effects {
 // client is told to proceed, it says that there is one.
 func (c *Client) finish(r *round, x composed, refusal error) protocol.Effects {
 	if refusal != nil {
-		c.leave(r)
-		return c.refused(r.setup.Round, refusal)
+		return c.quit(r, refusal)
 	}
 	next := c.next
 	switch r.stage {
@@ -231,8 +247,7 @@ func (c *Client) proceed(m *protocol.Proceed) protocol.Effects {
 	var charged []protocol.Record
 	if !r.charged {
 		if charged, err = c.charge(r); err != nil {
-			c.leave(r)
-			return c.refused(m.Round, err)
+			return c.quit(r, err)
 		}
 	}
 	masked := r.masked

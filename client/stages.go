@@ -23,7 +23,16 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 	if err != nil {
 		return nil, err
 	}
-	return quantizeAll(p, vectors)
+	if len(vectors) != len(p.Releases) {
+		return nil, fmt.Errorf("%w: %d vectors for %d releases", ErrOutOfBounds, len(vectors), len(p.Releases))
+	}
+	out := make([]protocol.Integers, len(vectors))
+	for i, v := range vectors {
+		if out[i], err = Quantize(v, p.Releases[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // DenseInputs is [Inputs] with every vector dense, whatever its entries.
@@ -95,7 +104,7 @@ func (c *Client) ready(r *round, x contribution) protocol.Effects {
 }
 
 // advertising composes what begins a setup.
-func (c *Shared) advertising(s side) compose {
+func (c *Shared) advertising(s *side) compose {
 	return saying(func(protocol.Runner) (*protocol.Advertise, error) { return c.advertise(s) })
 }
 
@@ -117,14 +126,12 @@ func (c *Client) delivered(m *protocol.Delivery) protocol.Effects {
 	if err != nil || r.plan == nil {
 		return c.ignored(protocol.StagePrepared, fmt.Errorf("round %d does not wait for shares here", m.Round))
 	}
-	if need := r.plan.Cohort.Required(); m.Clients < need || m.Clients > r.plan.Cohort.Wanted() {
-		c.leave(r)
-		return c.refused(m.Round, &protocol.TooFew{Round: m.Round, Stage: protocol.StageShare, Left: m.Clients, Required: need})
+	if m.Clients < r.plan.Cohort.Required() || m.Clients > r.plan.Cohort.Wanted() {
+		return c.quit(r, r.tooFew(protocol.StageShare, m.Clients))
 	}
 	r.sharers = int32(m.Clients)
 	if r.next, err = c.ahead(r.setup.Following()); err != nil {
-		c.leave(r)
-		return c.refused(m.Round, err)
+		return c.quit(r, err)
 	}
 	f := c.masking(r, m)
 	if !c.keeps {
@@ -135,7 +142,7 @@ func (c *Client) delivered(m *protocol.Delivery) protocol.Effects {
 
 // masking composes the masked input. The input of a heavy sum is noised, and so dense, only here.
 func (c *Client) masking(r *round, m *protocol.Delivery) compose {
-	p, sum, inputs, next := r.plan, r.sum, r.inputs(), r.next.sideOf()
+	p, sum, inputs, next := r.plan, r.sum, r.inputs(), r.next.side()
 	return func(run protocol.Runner) (x composed, err error) {
 		noised := inputs
 		if sum.Heavy() {
@@ -147,7 +154,7 @@ func (c *Client) masking(r *round, m *protocol.Delivery) compose {
 		if err == nil && next != nil {
 			x.next = protocol.StageShare
 			var ahead *protocol.Advertise
-			ahead, err = c.advertise(*next)
+			ahead, err = c.advertise(next)
 			out = dress(&c.inputs, dressed{of: out, next: ahead}, out, func(to *protocol.MaskedInput) { to.Next = ahead })
 		}
 		x.message = out
@@ -162,13 +169,11 @@ func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 		r.stage != protocol.StageConsistency && r.stage != protocol.StageUnmask {
 		return c.ignored(protocol.StageUnmask, fmt.Errorf("round %d does not wait for survivors here", m.Round))
 	}
-	if need := r.plan.Cohort.Required(); m.Count < need {
-		c.leave(r)
-		return c.refused(m.Round, &protocol.TooFew{Round: m.Round, Stage: protocol.StageMaskedInput, Left: m.Count, Required: need})
+	if m.Count < r.plan.Cohort.Required() {
+		return c.quit(r, r.tooFew(protocol.StageMaskedInput, m.Count))
 	}
-	if m.Count > int(r.sharers) {
-		c.leave(r) // more survivors would mean less noise
-		return c.refused(m.Round, fmt.Errorf("%d survivors of %d clients whose shares were delivered", m.Count, r.sharers))
+	if m.Count > int(r.sharers) { // more survivors would mean less noise
+		return c.quit(r, fmt.Errorf("%d survivors of %d clients whose shares were delivered", m.Count, r.sharers))
 	}
 	r.survivors = m
 	if r.sum.Confirms() {
@@ -197,7 +202,7 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 	noise, p, sum, shares, survivors := c.Noise, r.plan, r.sum, r.noise(), r.survivors
 	var next *side
 	if n := survivors.Next; c.next != nil && n != nil && n.Round == c.next.setup.Round && c.next.stage == protocol.StageShare {
-		next = c.next.sideOf()
+		next = c.next.side()
 	}
 	return func(run protocol.Runner) (x composed, err error) {
 		// First, since a share of the noise is thinned for one number of survivors.
@@ -215,7 +220,7 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 		if err != nil || next == nil {
 			return x, err
 		}
-		ahead, wrong := c.share(*next, survivors.Next, run)
+		ahead, wrong := c.share(next, survivors.Next, run)
 		if x.next = protocol.StagePrepared; wrong != nil { // the client is without the next round, and the present one is not held up
 			ahead, x.next = nil, protocol.Stages
 		}
@@ -231,13 +236,11 @@ func (c *Client) replace(m *protocol.Answered) protocol.Effects {
 	if err != nil {
 		return c.ignored(protocol.StageReplace, err)
 	}
-	if need := r.plan.Cohort.Required(); m.Count < need {
-		c.leave(r)
-		return c.refused(m.Round, &protocol.TooFew{Round: m.Round, Stage: protocol.StageUnmask, Left: m.Count, Required: need})
+	if m.Count < r.plan.Cohort.Required() {
+		return c.quit(r, r.tooFew(protocol.StageUnmask, m.Count))
 	}
 	if m.Count > r.survivors.Count {
-		c.leave(r)
-		return c.refused(m.Round, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
+		return c.quit(r, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
 	}
 	sum := r.sum
 	return c.answer(r, sum.Heavy(), saying(func(protocol.Runner) (*protocol.Replacement, error) { return sum.Replace(m) }))
