@@ -15,6 +15,8 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -79,10 +81,8 @@ func (r *Relay) Step(_ time.Time, in protocol.Input) protocol.Effects {
 // start begins anew with the aggregator, which counts nothing that the relay held before.
 func (r *Relay) start() (eff protocol.Effects) {
 	r.plan, r.parts = nil, [protocol.Stages]*part{}
-	for c := range protocol.ClientID(r.cfg.Clients) {
-		if _, ok := r.here[c]; ok {
-			eff.Send = append(eff.Send, r.present(c, true).Send...)
-		}
+	for _, c := range slices.Sorted(maps.Keys(r.here)) {
+		eff.Send = append(eff.Send, r.present(c, true).Send...)
 	}
 	return eff
 }
@@ -99,16 +99,16 @@ func (r *Relay) tell(m protocol.Message) protocol.Effects {
 func (r *Relay) party() protocol.Party { return protocol.RelayParty(r.cfg.Number) }
 
 func (r *Relay) up(e protocol.Envelope) protocol.Effects {
+	c := e.From.Client
 	m, ok := e.Message.(protocol.StageMessage)
-	refusal, declines := e.Message.(*protocol.Refusal)
+	_, declines := e.Message.(*protocol.Refusal)
 	switch {
-	case !ok && !declines, e.From.Role != protocol.Client, int64(e.From.Client) >= int64(r.cfg.Clients):
+	case !ok && !declines, e.From.Role != protocol.Client, int64(c) >= int64(r.cfg.Clients):
 		return protocol.Ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 	case declines:
-		return r.tell(&protocol.Forward{Client: e.From.Client, Message: refusal})
+		return r.tell(&protocol.Forward{Client: c, Message: e.Message})
 	}
 	round, stage := m.At()
-	c := e.From.Client
 	p := r.parts[stage]
 	if p == nil || round > r.plan.Round {
 		return r.tell(&protocol.Forward{Client: c, Message: m}) // it has no vectors, or the relay no plan for them
@@ -158,10 +158,8 @@ func (r *Relay) down(m protocol.Message) protocol.Effects {
 	case *protocol.Final:
 		var eff protocol.Effects
 		r.plan, r.parts = nil, [protocol.Stages]*part{}
-		for c := range protocol.ClientID(r.cfg.Clients) {
-			if _, ok := r.here[c]; ok {
-				eff.Send = append(eff.Send, protocol.ToClient(c, m))
-			}
+		for _, c := range slices.Sorted(maps.Keys(r.here)) {
+			eff.Send = append(eff.Send, protocol.ToClient(c, m))
 		}
 		return eff
 	default:

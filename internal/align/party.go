@@ -123,14 +123,12 @@ func (p *Party) Join(all []Hello, identities []ed25519.PublicKey, run protocol.R
 	return p.say(p.next(), body{kind: points, a: uint32(p.cfg.Seat), entries: blinded}.split()...), nil
 }
 
-// next is to whom points go, and before from whom they come.
+// next is to whom points go, and before from whom they come: seats 1 to n stand in a circle.
 func (p *Party) next() Seat { return p.cfg.Seat%Seat(len(p.links)-1) + 1 }
 
 func (p *Party) before() Seat {
-	if p.cfg.Seat == 1 {
-		return Seat(len(p.links) - 1)
-	}
-	return p.cfg.Seat - 1
+	n := Seat(len(p.links) - 1)
+	return (p.cfg.Seat+n-2)%n + 1
 }
 
 // The first byte of an input tells its origin. The second byte of a check is its number.
@@ -299,13 +297,9 @@ func (p *Party) rank(m body) error {
 		p.taken[r] = true
 		p.ranks = append(p.ranks, r)
 	}
-	if len(p.ranks) == p.count {
-		p.conclude()
+	if len(p.ranks) < p.count {
+		return nil
 	}
-	return nil
-}
-
-func (p *Party) conclude() {
 	p.result = &Rows{Attempt: p.attempt, Users: int(p.users), Row: make(map[string]int, len(p.ids))}
 	n := 0
 	for _, input := range p.inputs {
@@ -316,6 +310,7 @@ func (p *Party) conclude() {
 			n++
 		}
 	}
+	return nil
 }
 
 // Progress returns how many points the party has multiplied for others and got back of its own,

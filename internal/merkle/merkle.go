@@ -106,21 +106,17 @@ func Root(n int, places []int, leaves, proof []Hash) (Hash, error) {
 	}
 	missing := false
 	var up func(level, i int, places []int) Hash
-	next := func(from *[]Hash) Hash {
-		if len(*from) == 0 {
-			missing = true
-			return Hash{}
-		}
-		h := (*from)[0]
-		*from = (*from)[1:]
-		return h
-	}
-	up = func(level, i int, places []int) Hash {
+	up = func(level, i int, places []int) (h Hash) {
 		switch {
+		case level == 0 && len(places) > 0: // one for each leaf
+			h, leaves = leaves[0], leaves[1:]
+			return h
+		case len(places) == 0 && len(proof) > 0:
+			h, proof = proof[0], proof[1:]
+			return h
 		case len(places) == 0:
-			return next(&proof)
-		case level == 0:
-			return next(&leaves)
+			missing = true
+			return h
 		}
 		a, b := split(places, level, i)
 		left := up(level-1, 2*i, a)

@@ -3,7 +3,10 @@
 // entropy/simulated (repeatable streams) can make one.
 package source
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 // Source opens named streams of random bytes. The zero Source has none.
 type Source struct {
@@ -32,10 +35,4 @@ type empty struct{}
 func (empty) Read([]byte) (int, error) { return 0, ErrNone }
 
 // ErrNone is returned by reads from a stream of the zero Source.
-var ErrNone error = noSource{}
-
-type noSource struct{}
-
-func (noSource) Error() string {
-	return "entropy: no source of randomness was given (use entropy.System)"
-}
+var ErrNone = errors.New("entropy: no source of randomness was given (use entropy.System)")
