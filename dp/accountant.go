@@ -181,7 +181,8 @@ func (a Accountant) bound(c composition) (b privacyBound, used Accountant, err e
 // solve finds the smallest ε with δ(ε) + E·(1 + e^ε) <= δ, where E is the samplers' error. It
 // exceeds that ε by at most slack·(1 + ε). Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs
 // to the smallest fixed point, since the right side rises with ε. If E leaves nothing of δ, there
-// is no such ε. If the two sides nearly touch, the plain climb takes thousands of steps: see leap.
+// is no such ε. If the two sides nearly touch, the plain climb takes thousands of steps: where two steps have a ratio above a
+// quarter, from where the climb would take more than 16 steps, it leaps.
 func (b Budget) solve(bound privacyBound) float64 {
 	eps := bound.epsilon(b.Delta - 2*b.SamplerError)
 	if b.SamplerError == 0 || math.IsInf(eps, 1) {
@@ -196,7 +197,7 @@ func (b Budget) solve(bound privacyBound) float64 {
 		if math.IsInf(next, 1) {
 			return next
 		}
-		slow := next-raised > slowly*step
+		slow := next-raised > step/4
 		if eps, step = next, next-raised; slow {
 			break
 		}
@@ -218,9 +219,6 @@ func (b Budget) solve(bound privacyBound) float64 {
 const slack = 1e-10
 
 func raise(epsilon float64) float64 { return epsilon + slack*(1+epsilon) }
-
-// slowly is the ratio of two plain steps above which solve leaps: from there the climb would take more than 16 steps.
-const slowly = 0.25
 
 // rest returns the ε that a bound gives for the δ that the samplers' error leaves at epsilon.
 func (b Budget) rest(bound privacyBound, epsilon float64) float64 {

@@ -242,9 +242,13 @@ func gaussLegendre(f func(float64) float64, m, h float64) float64 {
 	return h * (w0*f(m) + w1*(f(m-h*x1)+f(m+h*x1)) + w2*(f(m-h*x2)+f(m+h*x2)))
 }
 
-// bisect halves the interval from lo, where beyond does not hold, to hi, where it holds, to the
-// last bit of a float64.
-func bisect(lo, hi float64, beyond func(float64) bool) (float64, float64) {
+// bisect halves the interval from 0, where beyond does not hold, to hi, where it holds, to the
+// last bit of a float64. It first doubles hi until it holds.
+func bisect(hi float64, beyond func(float64) bool) (float64, float64) {
+	lo := 0.0
+	for !beyond(hi) {
+		lo, hi = hi, 2*hi
+	}
 	for {
 		mid := lo + (hi-lo)/2
 		if mid <= lo || mid >= hi {
@@ -270,11 +274,7 @@ func GaussianEpsilon(mu, delta float64) float64 {
 		return math.Inf(1)
 	}
 	met := func(epsilon float64) bool { return GaussianDelta(epsilon, mu) <= delta }
-	lo, hi := 0.0, mu*mu/2+mu*math.Sqrt(2*math.Log(1/delta))
-	for !met(hi) {
-		lo, hi = hi, 2*hi
-	}
-	_, hi = bisect(lo, hi, met)
+	_, hi := bisect(mu*mu/2+mu*math.Sqrt(2*math.Log(1/delta)), met)
 	return hi
 }
 
@@ -291,11 +291,7 @@ func GaussianMu(epsilon, delta float64) float64 {
 		return math.Inf(1)
 	}
 	broken := func(mu float64) bool { return !(GaussianDelta(epsilon, mu) <= delta) }
-	lo, hi := 0.0, 1.0
-	for !broken(hi) {
-		lo, hi = hi, 2*hi
-	}
-	lo, _ = bisect(lo, hi, broken)
+	lo, _ := bisect(1, broken)
 	return lo
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -38,13 +39,10 @@ func ParseMechanism(s string) (Mechanism, error) { return parse("mechanism", s, 
 
 // parse looks up a word among the valid words of its kind.
 func parse[T ~string](kind, s string, valid []T) (T, error) {
-	words := make([]string, len(valid))
-	for i, v := range valid {
-		if s == string(v) {
-			return v, nil
-		}
-		words[i] = string(v)
+	if slices.Contains(valid, T(s)) {
+		return T(s), nil
 	}
+	words := lists.Map(valid, func(v T) string { return string(v) })
 	return "", fmt.Errorf("dp: unknown %s %q; it must be one of %s", kind, s, strings.Join(words, ", "))
 }
 

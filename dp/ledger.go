@@ -26,16 +26,9 @@ type Protection struct {
 
 // Validate refuses a unit or relation that does not exist. Unknown is valid.
 func (p Protection) Validate() error {
-	var errs []error
-	if p.Unit != "" {
-		_, err := ParseUnit(string(p.Unit))
-		errs = append(errs, err)
-	}
-	if p.Relation != "" {
-		_, err := parse("relation", string(p.Relation), relations)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	_, unit := ParseUnit(string(cmp.Or(p.Unit, User)))
+	_, relation := parse("relation", string(cmp.Or(p.Relation, ZeroOut)), relations)
+	return errors.Join(unit, relation)
 }
 
 // String formats the protection for messages.

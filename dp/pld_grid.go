@@ -223,9 +223,7 @@ func (m *memory[V]) recall(key []byte, compute func() (V, error)) (V, error) {
 }
 
 func appendReals(key []byte, list ...float64) []byte {
-	for _, x := range list {
-		key = binary.BigEndian.AppendUint64(key, math.Float64bits(x))
-	}
+	key, _ = binary.Append(key, binary.BigEndian, list)
 	return key
 }
 

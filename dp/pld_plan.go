@@ -163,9 +163,7 @@ func countRange(n int) (low, high float64) {
 
 // estimate holds a composition at a few hundred outcomes per part: enough for
 // moments to plan with.
-type estimate struct {
-	parts []estimatePart
-}
+type estimate []estimatePart
 
 type estimatePart struct {
 	loss  *gaussianLoss
@@ -179,12 +177,11 @@ type estimateNode struct {
 	weight float64 // logarithm of the Gaussian's mass
 }
 
-func newEstimate(parts []lossPart, counts []float64, cut float64) *estimate {
+func newEstimate(parts []lossPart, counts []float64, cut float64) (e estimate) {
 	const (
 		perSigma = 4
 		fine     = 32 // for the last of these: rare large losses may rise up to the cut
 	)
-	e := new(estimate)
 	for i, part := range parts {
 		g := part.loss
 		ep := estimatePart{loss: g, count: counts[i]}
@@ -201,25 +198,24 @@ func newEstimate(parts []lossPart, counts []float64, cut float64) *estimate {
 			add(span[0], last, int(math.Ceil((last-span[0])/g.z*perSigma)))
 			add(last, span[1], fine)
 		}
-		e.parts = append(e.parts, ep)
+		e = append(e, ep)
 	}
 	return e
 }
 
 // cumulants returns K(λ) = log E_P[e^(λL)] of the whole loss and its first two
 // derivatives, the mean and variance of the tilted loss.
-func (e *estimate) cumulants(d direction, tilt float64) (k, mean, variance float64) {
-	for i := range e.parts {
-		n := e.parts[i].count
-		k1, mean1, variance1 := e.parts[i].cumulants(d, tilt)
-		k += n * k1
-		mean += n * mean1
-		variance += n * variance1
+func (e estimate) cumulants(d direction, tilt float64) (k, mean, variance float64) {
+	for _, part := range e {
+		k1, mean1, variance1 := part.cumulants(d, tilt)
+		k += part.count * k1
+		mean += part.count * mean1
+		variance += part.count * variance1
 	}
 	return k, mean, variance
 }
 
-func (e *estimatePart) cumulants(d direction, tilt float64) (k, mean, variance float64) {
+func (e estimatePart) cumulants(d direction, tilt float64) (k, mean, variance float64) {
 	d = e.loss.side(d)
 	order := d.order(tilt)
 	logs := make([]float64, len(e.nodes))
@@ -245,7 +241,7 @@ func (e *estimatePart) cumulants(d direction, tilt float64) (k, mean, variance f
 
 // saddle finds the λ at which the saddle-point approximation of δ at the tilted mean is the
 // requested δ, or the mean is 0 if that λ is larger.
-func (e *estimate) saddle(d direction, logDelta float64) float64 {
+func (e estimate) saddle(d direction, logDelta float64) float64 {
 	enough := func(tilt float64) bool {
 		k, mean, variance := e.cumulants(d, tilt)
 		return mean >= 0 && k-tilt*mean-math.Log1p(tilt)-math.Log1p(tilt*math.Sqrt(2*math.Pi*variance)) <= logDelta
@@ -275,7 +271,7 @@ type ladder struct {
 	saddle int         // where the saddle stands
 }
 
-func (e *estimate) ladder(d direction, saddle float64) ladder {
+func (e estimate) ladder(d direction, saddle float64) ladder {
 	const low, high, ratio = 16, 13, 1.189207115002721 // steps down and up of 2^(1/4)
 	l := ladder{tilts: []float64{0}, saddle: low + 1}
 	for tilt, i := saddle*math.Pow(ratio, -low), 0; i <= low+high; i++ {
@@ -283,11 +279,10 @@ func (e *estimate) ladder(d direction, saddle float64) ladder {
 		tilt *= ratio
 	}
 	for _, tilt := range l.tilts {
-		k := make([]float64, len(e.parts))
-		for i := range e.parts {
-			k[i], _, _ = e.parts[i].cumulants(d, tilt)
-		}
-		l.k = append(l.k, k)
+		l.k = append(l.k, lists.Map(e, func(part estimatePart) float64 {
+			k, _, _ := part.cumulants(d, tilt)
+			return k
+		}))
 	}
 	return l
 }

@@ -28,12 +28,7 @@ var renyiOrders = func() (orders []float64) {
 
 // renyiLogs are log(1-1/α) and log α of renyiOrders: a calibration converts thousands of
 // times at the same orders.
-var renyiLogs = func() (logs [][2]float64) {
-	for _, alpha := range renyiOrders {
-		logs = append(logs, [2]float64{math.Log1p(-1 / alpha), math.Log(alpha)})
-	}
-	return logs
-}()
+var renyiLogs = lists.Map(renyiOrders, func(alpha float64) [2]float64 { return [2]float64{math.Log1p(-1 / alpha), math.Log(alpha)} })
 
 // renyiCurve holds a bound on the Rényi divergence D_α at each of
 // renyiOrders; +Inf where the mechanism has none at that order.

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -156,11 +157,7 @@ func (curve renyiCurve) replaced() renyiCurve {
 		}
 		return math.Inf(1)
 	}
-	all := make(renyiCurve, len(curve))
-	for i, alpha := range renyiOrders {
-		all[i] = (alpha-0.5)/(alpha-1)*at(2*alpha) + at(2*alpha-1)
-	}
-	return all
+	return lists.Map(renyiOrders, func(alpha float64) float64 { return (alpha-0.5)/(alpha-1)*at(2*alpha) + at(2*alpha-1) })
 }
 
 // samplers returns the samplers' error of the run and of all searches.

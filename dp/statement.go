@@ -196,27 +196,18 @@ func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
 		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
-	if s.Trust != SecureSum {
-		fmt.Fprintf(&b, ", trust=%s", s.Trust)
+	part := func(is bool, format string, args ...any) {
+		if is {
+			fmt.Fprintf(&b, ", "+format, args...)
+		}
 	}
-	if s.Turns != 0 {
-		fmt.Fprintf(&b, ", turns=%d/%d", s.Turns, s.Rounds)
-	}
-	if s.LocalEpsilon != 0 {
-		fmt.Fprintf(&b, ", local_epsilon=%s", roundUp(s.LocalEpsilon))
-	}
-	if s.NoiseDistance != 0 {
-		fmt.Fprintf(&b, ", noise_distance=%s", RoundUp(s.NoiseDistance, 3))
-	}
-	if s.claims() {
-		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
-	}
-	if s.Open != 0 {
-		fmt.Fprintf(&b, ", open=%d", s.Open)
-	}
-	if s.Chosen.By != "" {
-		fmt.Fprintf(&b, ", chosen=%s, run_epsilon=%s", s.Chosen.By, roundUp(s.Chosen.RunEpsilon))
-	}
+	part(s.Trust != SecureSum, "trust=%s", s.Trust)
+	part(s.Turns != 0, "turns=%d/%d", s.Turns, s.Rounds)
+	part(s.LocalEpsilon != 0, "local_epsilon=%s", roundUp(s.LocalEpsilon))
+	part(s.NoiseDistance != 0, "noise_distance=%s", RoundUp(s.NoiseDistance, 3))
+	part(s.claims(), "claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
+	part(s.Open != 0, "open=%d", s.Open)
+	part(s.Chosen.By != "", "chosen=%s, run_epsilon=%s", s.Chosen.By, roundUp(s.Chosen.RunEpsilon))
 	b.WriteByte(')')
 	if s.NoiseDistance != 0 {
 		b.WriteString(distant(s.NoiseDistance))

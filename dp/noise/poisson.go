@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
 	"sync"
 )
@@ -263,7 +264,7 @@ func NewThinning(mean float64, keepNum, keepDen uint64) (*Thinning, error) {
 	if keepNum == 0 || keepNum > keepDen {
 		err = errors.Join(err, fmt.Errorf("keep probability is %d/%d, must be above 0 and at most 1", keepNum, keepDen))
 	} else {
-		d := gcd(keepNum, keepDen)
+		d := new(big.Int).GCD(nil, nil, new(big.Int).SetUint64(keepNum), new(big.Int).SetUint64(keepDen)).Uint64()
 		num, den = keepNum/d, keepDen/d
 		if den > MaxRatio {
 			err = errors.Join(err, fmt.Errorf("keep probability is %d/%d in lowest terms, its denominator must be at most %d: %w",
@@ -395,11 +396,4 @@ func binomialTable(n, num, den uint64) *table {
 	return newTable(mode, variance,
 		func(k uint64, w uint256) uint256 { return w.mul((n - k) * num).div((k + 1) * rest) },
 		func(k uint64, w uint256) uint256 { return w.mul(k * rest).div((n - k + 1) * num) })
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

@@ -204,9 +204,6 @@ func (t *Tables) Thinning(mean float64, keepNum, keepDen uint64) (*Thinning, err
 	return t.thinning.get(t.Keep, tableKey{mean: mean, num: keepNum, den: keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
 }
 
-// cached is the default of Tables.Keep.
-const cached = 16
-
 // cache keeps the latest values made, the oldest first. There are few: finding one takes less time than a draw.
 type cache[V any] []made[V]
 
@@ -224,7 +221,7 @@ func (c *cache[V]) get(keep int, k tableKey, build func() (V, error)) (V, error)
 	if err != nil {
 		return v, err
 	}
-	if len(*c) == cmp.Or(keep, cached) {
+	if len(*c) == cmp.Or(keep, 16) {
 		*c = slices.Delete(*c, 0, 1)
 	}
 	*c = append(*c, made[V]{k, v})
