@@ -28,14 +28,13 @@ import (
 // Conn is the network's side of a client, a relay or the server. It holds a connection to the aggregator, or to one of several relays. When
 // the connection breaks, Conn opens it again, to the next relay.
 type Conn struct {
-	identity   admission.PrivateKey
-	host       host.Host     // as long as it keeps the connection
-	aggregator peer.AddrInfo // the present one of all
-	all        []peer.AddrInfo
-	at         int
-	protocol   libp2pprotocol.ID
-	log        zerolog.Logger
-	over       []libp2p.Option // in place of the transports
+	identity admission.PrivateKey
+	host     host.Host // as long as it keeps the connection
+	all      []peer.AddrInfo
+	at       int // the present one of all
+	protocol libp2pprotocol.ID
+	log      zerolog.Logger
+	over     []libp2p.Option // in place of the transports
 	// Waits is told why there is no connection; "": there is one.
 	Waits func(what string)
 
@@ -62,15 +61,11 @@ func NewConn(identity admission.PrivateKey, contacts []admission.Contact, protoc
 	if len(l.all) == 0 {
 		return nil, errNoContact
 	}
-	l.aggregator = l.all[0]
 	return l, nil
 }
 
 // StartAt has the contact at a place, modulo how many there are, be dialled first.
-func (l *Conn) StartAt(place int) {
-	l.at = place % len(l.all)
-	l.aggregator = l.all[l.at]
-}
+func (l *Conn) StartAt(place int) { l.at = place % len(l.all) }
 
 // Keep holds the connection: serve has it for as long as it lasts. It returns when serve returns ErrEnd, or the context ends.
 func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
@@ -139,7 +134,7 @@ func (l *Conn) Try(ctx context.Context) (at time.Time, err error) {
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
 	err = l.once(ctx, func(ctx context.Context, _ network.Stream) error {
-		s, wrong := l.host.NewStream(ctx, l.aggregator.ID, ClockID)
+		s, wrong := l.host.NewStream(ctx, l.all[l.at].ID, ClockID)
 		if wrong != nil {
 			return nil
 		}
@@ -178,16 +173,17 @@ type fatalError struct{ error }
 func (e *fatalError) Unwrap() error { return e.error }
 
 func (l *Conn) once(ctx context.Context, serve func(context.Context, network.Stream) error) error {
+	to := l.all[l.at]
 	// Its own pauses between dials would come on top of the peer's, and go up to minutes.
 	if n, ok := l.host.Network().(interface{ Backoff() *swarm.DialBackoff }); ok {
-		n.Backoff().Clear(l.aggregator.ID)
+		n.Backoff().Clear(to.ID)
 	}
 	dial, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
-	if err := l.host.Connect(dial, l.aggregator); err != nil {
+	if err := l.host.Connect(dial, to); err != nil {
 		return unmet(err)
 	}
-	s, err := l.host.NewStream(dial, l.aggregator.ID, l.protocol)
+	s, err := l.host.NewStream(dial, to.ID, l.protocol)
 	if err != nil {
 		return l.closedBy(dial, err)
 	}

@@ -89,8 +89,7 @@ func TestTryingAConnection(t *testing.T) {
 	at := peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}
 	want := time.Time{} // it does not tell
 	try := func() error {
-		l := &Conn{protocol: ProtocolID, over: []libp2p.Option{over}, aggregator: at}
-		l.all = []peer.AddrInfo{l.aggregator}
+		l := &Conn{protocol: ProtocolID, over: []libp2p.Option{over}, all: []peer.AddrInfo{at}}
 		if l.identity, err = admission.GenerateKey(simulated.New(1, "party")); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +127,7 @@ func dialling(t *testing.T, ctx context.Context, hub peer.AddrInfo, o libp2p.Opt
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close() })
-	l := &Conn{protocol: ProtocolID, host: h, aggregator: hub}
+	l := &Conn{protocol: ProtocolID, host: h, all: []peer.AddrInfo{hub}}
 	h.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
 	return l, l.once(ctx, func(context.Context, network.Stream) error { return nil })
 }
