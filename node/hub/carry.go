@@ -130,11 +130,11 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 			continue
 		}
 		// A new plan, and the end, make useless what waits for a client: it is of earlier rounds. A relay has messages of many.
-		add, kind := c.queue.Add, e.Message.Kind()
+		kind := e.Message.Kind()
 		if c.place.Role == protocol.Client && (kind == protocol.KindAnnounce || kind == protocol.KindFinal) {
-			add = c.queue.Replace
+			c.queue.Stale()
 		}
-		if err := add(c.rest(kind, pieces)...); err != nil {
+		if err := c.queue.Add(c.rest(kind, pieces)...); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}

@@ -43,21 +43,23 @@ func NewQueue(most int) *Queue { return &Queue{most: most, more: make(chan struc
 // Add never blocks. It takes a message, in one piece or several, whose bytes must not be
 // changed afterwards; they may be in other queues too.
 func (q *Queue) Add(pieces ...[]byte) error {
-	n := 0
-	for _, b := range pieces {
-		n += len(b)
-	}
+	message, n := whole(pieces)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) > 0 && q.bytes+n > q.most {
 		return errSlow
 	}
-	for i, b := range pieces {
-		q.waiting = append(q.waiting, piece{bytes: b, first: i == 0})
-	}
-	q.bytes += n
+	q.waiting, q.bytes = append(q.waiting, message...), q.bytes+n
 	Wake(q.more)
 	return nil
+}
+
+// whole is a message in its pieces, and their length.
+func whole(pieces [][]byte) (message []piece, n int) {
+	for i, b := range pieces {
+		message, n = append(message, piece{bytes: b, first: i == 0}), n+len(b)
+	}
+	return message, n
 }
 
 // AddLater is Add of a message that is made when it is to be written, so that it takes no memory before. The function
@@ -67,14 +69,8 @@ func (q *Queue) AddLater(message func() ([][]byte, error)) {
 	Wake(q.more)
 }
 
-// Replace is Add of a message that makes all messages before it useless. They are taken out, except a message
-// that is partly written: a slow peer is not sent one stale message after the other.
-func (q *Queue) Replace(pieces ...[]byte) error {
-	q.Stale()
-	return q.Add(pieces...)
-}
-
-// Stale takes out all messages that wait, except a message that is partly written.
+// Stale takes out all messages that wait, except a message that is partly written: a slow peer is not sent one stale message
+// after the other.
 func (q *Queue) Stale() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,22 +121,23 @@ func (q *Queue) Rewind() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.taken != nil {
-		q.waiting, q.bytes = append([]piece{*q.taken}, q.waiting...), q.bytes+len(q.taken.bytes)
+		q.before(len(q.taken.bytes), *q.taken)
 		q.taken = nil
-		Wake(q.more)
 	}
+}
+
+// before puts pieces of n bytes before all others. The caller holds mu.
+func (q *Queue) before(n int, pieces ...piece) {
+	q.waiting, q.bytes = append(pieces, q.waiting...), q.bytes+n
+	Wake(q.more)
 }
 
 // unread puts back what could not be written whole, for a stream that comes after this one. A queue that keeps
 // what it wrote last is rewound instead.
 func (q *Queue) unread(p *piece) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.Keeps {
-		return
+	if !q.Keeps {
+		locked.Do(&q.mu, func() { q.before(len(p.bytes), *p) })
 	}
-	q.waiting, q.bytes = append([]piece{*p}, q.waiting...), q.bytes+len(p.bytes)
-	Wake(q.more)
 }
 
 // Clear takes out all that waits, for who has no use for it any more.
@@ -175,20 +172,9 @@ func (q *Queue) take() (*piece, error) {
 		if err != nil {
 			return nil, err
 		}
-		q.insert(made)
+		message, n := whole(made)
+		locked.Do(&q.mu, func() { q.before(n, message...) })
 	}
-}
-
-// insert puts the pieces of a message before all others.
-func (q *Queue) insert(message [][]byte) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var pieces []piece
-	for i, b := range message {
-		pieces = append(pieces, piece{bytes: b, first: i == 0})
-		q.bytes += len(b)
-	}
-	q.waiting = append(pieces, q.waiting...)
 }
 
 // flush writes what waits, with one deadline for all of it, which what moves puts off.

@@ -66,7 +66,8 @@ func TestStaleMessagesAreNotSent(t *testing.T) {
 		for range taken {
 			q.next()
 		}
-		if err := q.Replace([]byte("n"), []byte("ew")); err != nil {
+		q.Stale()
+		if err := q.Add([]byte("n"), []byte("ew")); err != nil {
 			t.Fatal(err)
 		}
 		q.End()
