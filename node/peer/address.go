@@ -18,6 +18,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 )
 
@@ -36,19 +37,10 @@ func CheckContact(c admission.Contact) error {
 	return nil
 }
 
-var (
-	errNoPort    = errors.New("it names no port; end it in /tcp/PORT or /udp/PORT/quic-v1, like /dns4/agg.example.org/tcp/7946")
-	errNoHost    = errors.New("it names no machine; begin it with /ip4/, /ip6/, /dns4/, /dns6/ or /dns/")
-	errNoQUIC    = errors.New("UDP is dialled with QUIC only; end it in /quic-v1")
-	errCircuit   = errors.New("circuits of libp2p are not used; name a relay of fednode with --relay, or the aggregator's own address")
-	errUnscoped  = errors.New("an IPv6 address that begins with fe80 needs its interface; begin it with /ip6zone/eth0, or name another address")
-	errEverybody = errors.New("this names all addresses of a machine or a group of machines; it is for listening. Name the address that clients reach")
-)
-
 // diallable says why an address can never be dialled.
 func diallable(a multiaddr.Multiaddr) error {
 	if _, err := a.ValueForProtocol(multiaddr.P_CIRCUIT); err == nil {
-		return errCircuit
+		return errors.New("circuits of libp2p are not used; name a relay of fednode with --relay, or the aggregator's own address")
 	}
 	if _, err := a.ValueForProtocol(multiaddr.P_DNSADDR); err == nil {
 		return nil // a TXT record has the port
@@ -60,8 +52,11 @@ func diallable(a multiaddr.Multiaddr) error {
 			zone = true
 		case multiaddr.P_IP4, multiaddr.P_IP6:
 			host = true
-			if err := reachable(c.RawValue(), zone); err != nil {
-				return err
+			switch ip := net.IP(c.RawValue()); {
+			case ip.IsUnspecified(), ip.IsMulticast(), ip.Equal(net.IPv4bcast):
+				return errors.New("this names all addresses of a machine or a group of machines; it is for listening. Name the address that clients reach")
+			case ip.To4() == nil && ip.IsLinkLocalUnicast() && !zone:
+				return errors.New("an IPv6 address that begins with fe80 needs its interface; begin it with /ip6zone/eth0, or name another address")
 			}
 		case multiaddr.P_DNS, multiaddr.P_DNS4, multiaddr.P_DNS6:
 			host = true
@@ -75,22 +70,11 @@ func diallable(a multiaddr.Multiaddr) error {
 	}
 	switch {
 	case !host:
-		return errNoHost
+		return errors.New("it names no machine; begin it with /ip4/, /ip6/, /dns4/, /dns6/ or /dns/")
 	case !port:
-		return errNoPort
+		return errors.New("it names no port; end it in /tcp/PORT or /udp/PORT/quic-v1, like /dns4/agg.example.org/tcp/7946")
 	case !quic:
-		return errNoQUIC
-	}
-	return nil
-}
-
-// reachable says why no party reaches an IP address. zone says that the address has an interface.
-func reachable(ip net.IP, zone bool) error {
-	switch {
-	case ip.IsUnspecified(), ip.IsMulticast(), ip.Equal(net.IPv4bcast):
-		return errEverybody
-	case ip.To4() == nil && ip.IsLinkLocalUnicast() && !zone:
-		return errUnscoped
+		return errors.New("UDP is dialled with QUIC only; end it in /quic-v1")
 	}
 	return nil
 }
@@ -221,10 +205,10 @@ func IDOf(public ed25519.PublicKey) (peer.ID, error) {
 // KeyOf is the identity key that a peer's name stands for.
 func KeyOf(id peer.ID) (admission.PublicKey, error) {
 	k, err := id.ExtractPublicKey()
-	if err != nil {
-		return admission.PublicKey{}, fmt.Errorf("node: %w", err)
+	var raw []byte
+	if err == nil {
+		raw, err = k.Raw()
 	}
-	raw, err := k.Raw()
 	if err != nil {
 		return admission.PublicKey{}, fmt.Errorf("node: %w", err)
 	}
@@ -282,6 +266,8 @@ type AllowList struct {
 	TurnedAway func(network.Conn)
 	// NoRoom, if set, hears of each connection for which there is no room.
 	NoRoom func(from multiaddr.Multiaddr, err error)
+
+	door *connLimiter // of a hub; nil: its host accepts no connection
 }
 
 // only is the gate that lets some peers pass.
@@ -293,8 +279,14 @@ func (g *AllowList) InterceptPeerDial(p peer.ID) bool { return g.Allow(p) }
 
 func (g *AllowList) InterceptAddrDial(p peer.ID, _ multiaddr.Multiaddr) bool { return g.Allow(p) }
 
-// InterceptAccept lets every connection begin: the peer is not known before the handshake.
-func (g *AllowList) InterceptAccept(network.ConnMultiaddrs) bool { return true }
+// InterceptAccept lets every connection begin: the peer is not known before the handshake. Over TCP the listener asks it before
+// it asks the resource manager, about the connection itself, which the limiter can close from then on.
+func (g *AllowList) InterceptAccept(c network.ConnMultiaddrs) bool {
+	if closer, ok := c.(io.Closer); ok && g.door != nil && overTCP(c.RemoteMultiaddr()) {
+		locked.Do(&g.door.mu, func() { g.door.doors[c.RemoteMultiaddr().String()] = closer })
+	}
+	return true
+}
 
 // InterceptSecured implements connmgr.ConnectionGater. A peer that is not allowed hears so from
 // InterceptUpgraded: until then its connection counts as unknown (pendingConn.SetPeer).

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
@@ -30,10 +29,7 @@ import (
 type connLimiter struct {
 	network.ResourceManager
 	room room
-	// admits says which peers are let in; the connections of all others stay unknown.
-	admits func(peer.ID) bool
-	// refused, if set, hears of connections for which there is no room.
-	refused func(multiaddr.Multiaddr, error)
+	gate *AllowList // the connections of peers that it does not let in stay unknown
 
 	mu      sync.Mutex
 	doors   map[string]io.Closer // connections that were accepted, by where they come from, until OpenConnection
@@ -65,30 +61,14 @@ var (
 	errPutOut = errors.New("node: the connection has given way to another")
 )
 
-func newConnLimiter(r room, admits func(peer.ID) bool) (*connLimiter, error) {
+// newConnLimiter makes the limiter behind a gate, which tells it of connections that it can close.
+func newConnLimiter(r room, gate *AllowList) (*connLimiter, error) {
 	m, err := rcmgr.NewResourceManager(r.limiter(), r.addresses(), r.arrivals())
 	if err != nil {
 		return nil, err
 	}
-	return &connLimiter{ResourceManager: m, room: r, admits: admits, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}, nil
-}
-
-// gatedDoor is the gate of a hub, which tells the limiter of connections that it can close.
-type gatedDoor struct {
-	connmgr.ConnectionGater
-	limiter *connLimiter
-}
-
-// InterceptAccept implements connmgr.ConnectionGater. Over TCP the listener asks it before
-// it asks the resource manager, about the connection itself.
-func (g *gatedDoor) InterceptAccept(c network.ConnMultiaddrs) bool {
-	if !g.ConnectionGater.InterceptAccept(c) {
-		return false
-	}
-	if closer, ok := c.(io.Closer); ok && overTCP(c.RemoteMultiaddr()) {
-		locked.Do(&g.limiter.mu, func() { g.limiter.doors[c.RemoteMultiaddr().String()] = closer })
-	}
-	return true
+	gate.door = &connLimiter{ResourceManager: m, room: r, gate: gate, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}
+	return gate.door, nil
 }
 
 func overTCP(a multiaddr.Multiaddr) bool {
@@ -147,8 +127,8 @@ func (d *connLimiter) OpenConnection(dir network.Direction, usefd bool, endpoint
 
 // refuse reports a connection for which there is no room, and returns the reason.
 func (d *connLimiter) refuse(p *pendingConn, err error) error {
-	if d.refused != nil {
-		d.refused(p.remote, err)
+	if d.gate.NoRoom != nil {
+		d.gate.NoRoom(p.remote, err)
 	}
 	return err
 }
@@ -219,7 +199,7 @@ func (p *pendingConn) SetPeer(id peer.ID) error {
 	if err := p.ConnManagementScope.SetPeer(id); err != nil {
 		return p.limiter.refuse(p, err)
 	}
-	if p.limiter.admits(id) {
+	if p.limiter.gate.Allow(id) {
 		p.known()
 	}
 	return nil

@@ -33,7 +33,7 @@ func (v *visitor) Close() error                         { v.closed = true; retur
 type entrance struct {
 	t    *testing.T
 	door *connLimiter
-	gate *gatedDoor
+	gate *AllowList
 	made int
 }
 
@@ -41,11 +41,12 @@ type entrance struct {
 func entrances(t *testing.T, peers int, test func(*entrance)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		door, err := newConnLimiter(roomFor(peers), func(peer.ID) bool { return true })
+		gate := anybody()
+		door, err := newConnLimiter(roomFor(peers), gate)
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(&entrance{t: t, door: door, gate: &gatedDoor{anybody(), door}})
+		test(&entrance{t: t, door: door, gate: gate})
 		if err = door.Close(); err != nil {
 			t.Error(err)
 		}

@@ -190,16 +190,15 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 		}
 	}
 	r := roomFor(peers)
-	door, err := newConnLimiter(r, gate.Allow)
+	door, err := newConnLimiter(r, gate)
 	if err != nil {
 		return nil, err
 	}
-	door.refused = gate.NoRoom
 	trim, err := r.trim()
 	if err != nil {
 		return nil, err
 	}
-	h, err := newHost(identity, &gatedDoor{gate, door}, door, append(secured(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
+	h, err := newHost(identity, gate, door, append(secured(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
 	if err != nil {
 		return nil, err
 	}
