@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -15,7 +16,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
-	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
@@ -60,7 +60,7 @@ type Aggregator struct {
 	log      *store.SessionLog // nil: a relay's
 	spools   *store.Spools
 	host     host.Host
-	invited  invited
+	invited  atomic.Pointer[map[peer.ID]admission.Ticket] // the tickets that it was told of, by the peer that is known by a ticket's key
 	streams  streamLimiter
 	aligning aligning
 	life     [16]byte
@@ -158,7 +158,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	}
 	a := &Aggregator{cfg: cfg, relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
 		conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
-		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}, founded: cfg.Registry.Federation().Places()}
+		founded: cfg.Registry.Federation().Places()}
 	var err error
 	if a.life, err = session.NewLife(); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (a *Aggregator) admits(id peer.ID) bool {
 	if _, ok := a.place(id); ok || a.relays.known[id] {
 		return true
 	}
-	_, ok := a.invited.ticket(id, a.cfg.Registry)
+	_, ok := a.ticket(id)
 	return ok
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -21,20 +20,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// invited are the tickets that an aggregator was told of, by the peer that is known by
-// a ticket's key.
-type invited struct {
-	mu      sync.RWMutex
-	tickets map[peer.ID]admission.Ticket
-}
-
 // ticket returns a peer's ticket, unless it was revoked. A peer learns when it redeems a ticket
 // whether the ticket has expired or been used.
-func (v *invited) ticket(id peer.ID, r *admission.Registry) (admission.Ticket, bool) {
-	v.mu.RLock()
-	t, ok := v.tickets[id]
-	v.mu.RUnlock()
-	return t, ok && t.Serial >= r.NextSerial(t.Place)
+func (a *Aggregator) ticket(id peer.ID) (t admission.Ticket, ok bool) {
+	if invited := a.invited.Load(); invited != nil {
+		t, ok = (*invited)[id]
+	}
+	return t, ok && t.Serial >= a.cfg.Registry.NextSerial(t.Place)
 }
 
 // Admit lets the holders of these tickets enrol. Tickets from earlier calls that are not
@@ -48,9 +40,7 @@ func (a *Aggregator) Admit(tickets []admission.Ticket) error {
 		}
 		next[id] = t
 	}
-	a.invited.mu.Lock()
-	defer a.invited.mu.Unlock()
-	a.invited.tickets = next
+	a.invited.Store(&next)
 	return nil
 }
 
@@ -60,7 +50,7 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	if _, enrolled := a.place(id); enrolled {
 		return fmt.Errorf("%w: an enrolled identity has nothing to enrol", session.ErrProtocol)
 	}
-	ticket, ok := a.invited.ticket(id, a.cfg.Registry)
+	ticket, ok := a.ticket(id)
 	if !ok {
 		return session.ErrNotEnrolled // withdrawn since it connected
 	}

@@ -254,10 +254,7 @@ func (l *link) closeWith(why network.StreamErrorCode) {
 // streamLimiter bounds how often a peer opens a stream: enrolling has signatures verified, and
 // registering may be answered with the whole list. It has at most one entry for each enrolled or
 // invited peer, since no other peer gets as far.
-type streamLimiter struct {
-	mu     sync.Mutex
-	limits map[peer.ID]*rate.Limiter
-}
+type streamLimiter struct{ limits sync.Map } // a *rate.Limiter by peer.ID
 
 // How often a peer may open a stream; a peer pauses longer once it has failed some times.
 const (
@@ -267,14 +264,8 @@ const (
 
 // wait returns when it is a peer's turn, or with an error when the context ends.
 func (v *streamLimiter) wait(ctx context.Context, id peer.ID) error {
-	v.mu.Lock()
-	l := v.limits[id]
-	if l == nil {
-		l = rate.NewLimiter(streamsPerSecond, streamsAtOnce)
-		v.limits[id] = l
-	}
-	v.mu.Unlock()
-	return l.Wait(ctx)
+	l, _ := v.limits.LoadOrStore(id, rate.NewLimiter(streamsPerSecond, streamsAtOnce))
+	return l.(*rate.Limiter).Wait(ctx)
 }
 
 // mostSizes limits the sizes of the log that one receipt proves growth from.

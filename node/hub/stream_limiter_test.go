@@ -9,7 +9,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
-	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/internal/nodetest"
@@ -22,7 +21,7 @@ import (
 // A peer that opens streams over and over waits, and no other peer does.
 func TestVisitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}
+		v := streamLimiter{}
 		began := time.Now()
 		for range 20 {
 			if err := v.wait(t.Context(), "often"); err != nil {
@@ -58,7 +57,7 @@ func (c callerConn) RemotePeer() peer.ID { return c.peer }
 // Each stream that a peer opens counts, whatever is said on it.
 func TestStreamsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &Aggregator{ctx: t.Context(), streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}}
+		a := &Aggregator{ctx: t.Context()}
 		began := time.Now()
 		for range 9 { // one more than at once
 			ours, _ := net.Pipe()
