@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -177,10 +176,15 @@ func (a *Aggregator) declinedIn(s *hubSession) session.Declined {
 const endFile = "ended.json"
 
 type ending struct {
-	Descriptor json.RawMessage `json:"descriptor"`
-	Signature  []byte          `json:"signature"`
-	Model      []byte          `json:"model"`
-	Final      []byte          `json:"final"` // the signature of the model
+	session.Signed
+
+	Model []byte `json:"model"`
+	Final []byte `json:"final"` // the signature of the model
+
+	// Once it was read and verified:
+	descriptor *session.Descriptor
+	server     admission.PublicKey
+	final      *protocol.Final
 }
 
 func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
@@ -207,7 +211,7 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 		frames, err = a.prove(s, f)
 	}
 	if err == nil {
-		err = store.WriteJSON(a.endPath(), &ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
+		err = store.WriteJSON(a.endPath(), &ending{Signed: *s.signed, Model: f.Model, Final: f.Signature})
 	}
 	if err != nil {
 		return err
@@ -225,7 +229,7 @@ func (a *Aggregator) loadEnd() {
 	e, err := openEnd(a.endPath(), a.cfg.Registry.Federation(), list)
 	var s *hubSession
 	if err == nil {
-		s = a.lead(e.signed, e.descriptor, e.server, list)
+		s = a.lead(&e.Signed, e.descriptor, e.server, list)
 		s.closeAcceptance()
 		s.final, err = a.prove(s, e.final)
 	}
@@ -241,37 +245,27 @@ func (a *Aggregator) loadEnd() {
 	}
 }
 
-// openedEnd is the end of a session, verified.
-type openedEnd struct {
-	signed     *session.Signed
-	descriptor *session.Descriptor
-	server     admission.PublicKey
-	final      *protocol.Final
-}
-
 // openEnd reads the end of a session, and verifies the server's signatures.
-func openEnd(path string, f *admission.Federation, list *admission.List) (*openedEnd, error) {
-	e := new(ending)
+func openEnd(path string, f *admission.Federation, list *admission.List) (*ending, error) {
+	e, ok := new(ending), false
 	err := atomicfile.ReadJSON(path, e)
 	if err != nil {
 		return nil, err
 	}
-	server, ok := list.Holder(admission.ServerPlace)
-	if !ok {
+	e.Ended, e.final = true, &protocol.Final{Model: e.Model, Signature: e.Final}
+	if e.server, ok = list.Holder(admission.ServerPlace); !ok {
 		err = fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
-	out := &openedEnd{signed: &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}, server: server,
-		final: &protocol.Final{Model: e.Model, Signature: e.Final}}
 	if err == nil {
-		out.descriptor, err = out.signed.Verify(f, server)
+		e.descriptor, err = e.Verify(f, e.server)
 	}
 	if err == nil {
-		err = protocol.VerifyFinal(server.Ed25519(), out.descriptor.Terms.Session, out.final)
+		err = protocol.VerifyFinal(e.server.Ed25519(), e.descriptor.Terms.Session, e.final)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return out, nil
+	return e, nil
 }
 
 // headsFile is the file in the aggregator's state with the latest head of each client's ledger.
