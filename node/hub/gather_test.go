@@ -37,7 +37,7 @@ func TestServerGathersForAsLongAsItLikes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := &conn{place: admission.ServerPlace, peer: id, link: newLink(nodetest.Pipe{End: ours}, peer.QueueSize), presence: make(chan struct{}, 1)}
-		a := &Aggregator{cfg: AggregatorConfig{Federation: f, Registry: r}, heads: store.NewHeads(), now: time.Now, conns: map[admission.Place]*conn{admission.ServerPlace: c}}
+		a := &Aggregator{cfg: AggregatorConfig{Federation: f, Registry: r}, heads: store.NewHeads(), ctx: t.Context(), now: time.Now, conns: map[admission.Place]*conn{admission.ServerPlace: c}}
 		server, ended := nodetest.Pipe{End: theirs}, make(chan error, 1)
 		go func() { ended <- a.serveServer(c) }()
 		a.announcePresence()

@@ -111,12 +111,8 @@ func (r *Relay) Check() error {
 // Run holds the connection to the aggregator until the context ends. Without it, clients are sent away
 // after a while, to another relay.
 func (r *Relay) Run(ctx context.Context) error {
-	time.AfterFunc(patience+time.Second, r.sendAway)
 	return r.link.Keep(ctx, func(ctx context.Context, st network.Stream) error {
-		defer func() {
-			r.lose()
-			time.AfterFunc(patience+time.Second, r.sendAway)
-		}()
+		defer r.lose()
 		return r.serve(ctx, st)
 	})
 }
@@ -209,7 +205,7 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 	_ = st.SetDeadline(time.Time{}) // until there is a session
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	notices := session.Later(st, session.DescriptorSize)
+	notices := session.Notices(ctx, st, session.DescriptorSize)
 	for {
 		if err := session.Say(st, &session.Message{Gathered: &session.Gathered{Connected: r.hub.connected(), Enrolled: r.hub.cfg.Registry.Enrolled()}}); err != nil {
 			return nil, err
@@ -223,7 +219,9 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 			if err != nil || described != nil {
 				return described, err
 			}
-			notices = session.Later(st, session.DescriptorSize)
+			if n.Message.Session != nil { // of one that is past
+				notices = session.Notices(ctx, st, session.DescriptorSize)
+			}
 		}
 	}
 }
@@ -324,10 +322,11 @@ func (s *hubSession) sendUp(m protocol.Message) error {
 	return s.up.Add(b)
 }
 
-// lose notes since when the connection is lost.
+// lose notes since when the connection is lost. Clients are sent away if that lasts.
 func (r *Relay) lose() {
 	now := r.hub.now()
 	r.up.lost.CompareAndSwap(nil, &now)
+	time.AfterFunc(patience+time.Second, r.sendAway)
 }
 
 // cutOff says whether the connection has been lost for long; never for an aggregator.

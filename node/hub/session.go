@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,7 +23,9 @@ import (
 // while clients gather, and then its messages.
 func (a *Aggregator) serveServer(c *conn) error {
 	_ = c.stream.SetReadDeadline(time.Time{}) // it publishes when it likes
-	heard := session.Later(c.stream, session.DescriptorSize)
+	ctx, stop := context.WithCancel(a.ctx)
+	defer stop()
+	heard := session.Notices(ctx, c.stream, session.DescriptorSize)
 	var m *session.Message
 	for m == nil {
 		select {
@@ -46,8 +47,7 @@ func (a *Aggregator) serveServer(c *conn) error {
 	s, err := a.publish(c, m.Publish)
 	if err != nil {
 		peer.Within(c.stream, peer.RegisterTimeout)
-		_, good := errors.AsType[*unfit](err)
-		_ = session.Conclude(c.stream, &session.Message{Refused: err.Error(), ForGood: good})
+		_ = session.Conclude(c.stream, &session.Message{Refused: err.Error(), ForGood: peer.IsFatal(err)})
 		return err
 	}
 	if !a.awaitAcceptance(s, c.closed) {
@@ -104,22 +104,16 @@ func (s *hubSession) closeAcceptance() {
 	}
 }
 
-// unfit is why a session's description is refused for good: it would be refused again, whatever changes but
-// the description itself, or the aggregator's settings. All other refusals pass.
-type unfit struct{ error }
-
-func (e *unfit) Unwrap() error { return e.error }
-
-// validate reads the description of a session that the holder of a key publishes, and says why it could never
-// be led here.
+// validate reads the description of a session that the holder of a key publishes. Its error is fatal: the description would be
+// refused again, whatever changes but the description itself, or the aggregator's settings. All other refusals pass.
 func (a *Aggregator) validate(p *session.Signed, server admission.PublicKey) (*session.Descriptor, error) {
 	d, err := p.Verify(a.cfg.Registry.Federation(), server)
 	if err != nil {
-		return nil, &unfit{err}
+		return nil, peer.Fatal(err)
 	}
 	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
-		return nil, &unfit{fmt.Errorf("%w: it is in active mode, and this aggregator has relays. A liar is excluded there on the proof of its own message, "+
-			"which is no proof after a relay: start the aggregator without relays, or train in mode semi-honest", session.ErrSession)}
+		return nil, peer.Fatal(fmt.Errorf("%w: it is in active mode, and this aggregator has relays. A liar is excluded there on the proof of its own message, "+
+			"which is no proof after a relay: start the aggregator without relays, or train in mode semi-honest", session.ErrSession))
 	}
 	return d, nil
 }
@@ -157,7 +151,7 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	}
 	leaf, err := d.Leaf(p, key)
 	if err != nil {
-		return nil, &unfit{err}
+		return nil, peer.Fatal(err)
 	}
 	if old != nil && old.terms.Session != d.Terms.Session {
 		if err = atomicfile.Remove(a.endPath()); err != nil { // that end goes when another session begins

@@ -187,17 +187,7 @@ type Notice struct {
 	Err     error
 }
 
-// Later hears one notice beside.
-func Later(st network.Stream, most int) <-chan Notice {
-	out := make(chan Notice, 1)
-	go func() {
-		m, err := Hear(st, most)
-		out <- Notice{m, err}
-	}()
-	return out
-}
-
-// Notices hears notices until the notice after which messages follow.
+// Notices hears notices beside, until one after which messages may follow, or the context ends.
 func Notices(ctx context.Context, st network.Stream, most int) <-chan Notice {
 	out := make(chan Notice)
 	go func() {
@@ -208,7 +198,7 @@ func Notices(ctx context.Context, st network.Stream, most int) <-chan Notice {
 			case <-ctx.Done():
 				return
 			}
-			if err != nil || m.Ready != nil {
+			if err != nil || m.Ready != nil || m.Session != nil || m.Publish != nil {
 				return
 			}
 		}
