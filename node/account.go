@@ -250,7 +250,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	ctx, t.stop = context.WithCancel(ctx)
 	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, sums: t.terms.Sums(list), ctx: ctx, now: c.now, limit: t.terms.StageTimeout, drops: job.DropsLate, log: &c.cfg.Log}
 	t.driver = &session.Driver{
-		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{Trainer: t.trainer, pace: held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
+		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{Trainer: t.trainer, pace: held}, c.fail, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: agreed, Rounds: rounds, Save: save, Last: last, Dense: true}),
 		Inputs: make(chan protocol.Input), Runner: c.cfg.Workers, Now: c.now, Hold: held.hold, Proves: t.terms.VerifyInputs,
@@ -261,7 +261,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	go func() {
 		defer close(t.stopped)
 		if err := t.driver.Run(ctx); err != nil {
-			fail(c.failed, fmt.Errorf("node: a record cannot be kept, and nothing leaves without: %w", err))
+			c.fail(fmt.Errorf("node: a record cannot be kept, and nothing leaves without: %w", err))
 		}
 	}()
 	return nil
@@ -270,7 +270,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 // finisher is a trainer whose owner hears if the final model is of no use to it: nothing more will be sent that could end the session here.
 type finisher struct {
 	client.Trainer
-	failed  chan<- error
+	fail    context.CancelCauseFunc
 	nothing *bool // set if the session ends without a model
 }
 
@@ -280,7 +280,7 @@ func (f *finisher) Finish(model []byte, run protocol.Runner) error {
 	}
 	err := f.Trainer.Finish(model, run)
 	if err != nil {
-		fail(f.failed, fmt.Errorf("node: the session has ended, and its model cannot be used: %w", err))
+		f.fail(fmt.Errorf("node: the session has ended, and its model cannot be used: %w", err))
 	}
 	return err
 }

@@ -109,7 +109,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 // protocol.ErrNothingReleased if there was no model. Otherwise it runs until the context ends.
 // Shown a session that it has finished, the client waits for the next. See TookPart.
 func (c *Client) Run(ctx context.Context) error {
-	ctx, cancel := untilFailed(ctx, c.failed)
+	ctx, cancel := c.untilFailed(ctx)
 	defer cancel(nil)
 	err := c.conn.Keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
 	if c.part != nil {

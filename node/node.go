@@ -108,8 +108,9 @@ type process struct {
 	conn   *peer.Conn
 	life   [16]byte
 	met    session.Met
-	paid   session.Paid // a round
-	failed chan error
+	paid   session.Paid            // a round
+	failed context.Context         // ends when the process cannot go on, of that cause
+	fail   context.CancelCauseFunc // reports what ends the process, unless something else has
 }
 
 // is makes the process of a member with a role. It dials relays in place of the aggregator, if there are any.
@@ -118,10 +119,8 @@ func (p *process) is(own *Member, role protocol.Role, relays ...admission.Contac
 		return fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, place)
 	}
 	own.Observer, own.Receipts = session.Observing(own.Observer), cmp.Or(own.Receipts, new(store.Receipts))
-	p.own, p.failed = own, make(chan error, 1)
-	if p.life, err = session.NewLife(); err != nil {
-		return err
-	}
+	p.own, p.life = own, session.NewLife()
+	p.failed, p.fail = context.WithCancelCause(context.Background())
 	if len(relays) == 0 {
 		relays = []admission.Contact{own.Membership.Contact}
 	}
@@ -180,18 +179,11 @@ type clocks struct {
 // mostApart bounds the difference of the clocks. The shortest period of a ceiling is an hour.
 const mostApart = 5 * time.Minute
 
-// apart returns how far the machine's clock is ahead now. A clock that was put right since the registration counts as it is now.
-func (c *clocks) apart(now time.Time) time.Duration {
-	if c.other.IsZero() {
-		return 0
-	}
-	return now.Round(0).Sub(c.other.Add(now.Sub(c.own))) // Sub of two readings ignores that the clock was set
-}
-
-// check returns an error if a ceiling cannot be kept, since the clock by which charges are dated is wrong.
+// check returns an error if a ceiling cannot be kept, since the clock by which charges are dated is wrong. A clock that was put right
+// since the registration counts as it is now.
 func (c *clocks) check(now time.Time) error {
-	d := c.apart(now)
-	if d.Abs() <= mostApart+time.Minute {
+	d := now.Round(0).Sub(c.other.Add(now.Sub(c.own))) // Sub of two readings ignores that the clock was set
+	if c.other.IsZero() || d.Abs() <= mostApart+time.Minute {
 		return nil
 	}
 	return &session.DeclineError{Kind: session.DeclineWaits, Err: fmt.Errorf("node: the clock of this machine, %s, is %s. A --ceiling counts by the dates of charges. "+
@@ -237,7 +229,7 @@ func (p *process) Revoke(v *admission.Revocations) error {
 	}
 	now := r.Revocations()
 	if gone := now.Check(&p.own.Membership.Enrolment); gone != nil {
-		fail(p.failed, fmt.Errorf("this party itself: %w", gone))
+		p.fail(fmt.Errorf("this party itself: %w", gone))
 	}
 	if known.Follows(now) != nil { // a client does not know who is out, since it has a part of the list
 		p.conn.Cut()
@@ -245,24 +237,10 @@ func (p *process) Revoke(v *admission.Revocations) error {
 	return err
 }
 
-// fail reports what ends a process, unless something else has.
-func fail(failed chan<- error, err error) {
-	select {
-	case failed <- err:
-	default:
-	}
-}
-
 // untilFailed is a context that ends with an error that was reported.
-func untilFailed(ctx context.Context, failed <-chan error) (context.Context, context.CancelCauseFunc) {
+func (p *process) untilFailed(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case err := <-failed:
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
+	context.AfterFunc(p.failed, func() { cancel(context.Cause(p.failed)) })
 	return ctx, cancel
 }
 

@@ -82,6 +82,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.role, err = s.resume(); err != nil {
 		return nil, err
 	}
+	s.role.Wait(s.patience(), s.cfg.Terms.Patience())
 	s.finished, s.summed = s.role.Finished(), s.role.Attempts().Released > 0
 	s.driver = &session.Driver{
 		Role: s.role, Inputs: make(chan protocol.Input), Runner: cfg.Workers, Now: time.Now,
@@ -94,9 +95,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 func (s *Server) resume() (*server.Server, error) {
 	c, fallback, err := store.LoadCheckpoint(s.cfg.State, s.cfg.Hash)
 	if errors.Is(err, store.ErrNoCheckpoint) {
-		role := server.NewDurable(s.cfg.Strategy, s.cfg.Terms.Session)
-		role.Wait(s.patience(), s.cfg.Terms.Patience())
-		return role, nil
+		return server.NewDurable(s.cfg.Strategy, s.cfg.Terms.Session), nil
 	}
 	if err != nil {
 		return nil, err
@@ -105,11 +104,7 @@ func (s *Server) resume() (*server.Server, error) {
 		s.cfg.Log.Warn().Err(fallback).Msg("going on from the checkpoint before the newest")
 	}
 	s.cfg.Log.Info().Uint64("round", c.Round).Msg("resumed")
-	role, err := server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Round: c.Round, State: c.State})
-	if err == nil {
-		role.Wait(s.patience(), s.cfg.Terms.Patience())
-	}
-	return role, err
+	return server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Round: c.Round, State: c.State})
 }
 
 // patience is longer than a round takes: all stages at their timeouts, another for what is computed,
@@ -140,13 +135,13 @@ func (s *Server) persist(records []protocol.Record) error {
 // is returned where it ends without a model, ErrDeclined where too many clients decline it,
 // ErrRefused where the aggregator refuses the session for good.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
-	ctx, cancel := untilFailed(ctx, s.failed)
+	ctx, cancel := s.untilFailed(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := s.driver.Run(ctx); err != nil {
-			fail(s.failed, fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err))
+			s.fail(fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err))
 		}
 	}()
 	err := s.conn.Keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
@@ -446,7 +441,7 @@ func (s *Server) log(events []protocol.Event) {
 		case protocol.SessionEnded:
 			close(s.ended)
 		case protocol.WorkFailed:
-			fail(s.failed, fmt.Errorf("node: the server cannot continue after round %d: %w", e.Round, e.Err))
+			s.fail(fmt.Errorf("node: the server cannot continue after round %d: %w", e.Round, e.Err))
 		default:
 		}
 	}

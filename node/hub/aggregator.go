@@ -156,13 +156,10 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Aggregator{cfg: cfg, relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
+	a := &Aggregator{cfg: cfg, life: session.NewLife(), relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
 		conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
 		founded: cfg.Registry.Federation().Places()}
 	var err error
-	if a.life, err = session.NewLife(); err != nil {
-		return nil, err
-	}
 	for _, k := range cfg.Relays {
 		id, wrong := peer.IDOf(k.Ed25519())
 		if wrong != nil {

@@ -67,10 +67,7 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg, up: &upstream{presence: make(chan struct{}, 1)}}
-	if r.life, err = session.NewLife(); err != nil {
-		return nil, err
-	}
+	r := &Relay{cfg: cfg, life: session.NewLife(), up: &upstream{presence: make(chan struct{}, 1)}}
 	if r.link, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Aggregator}, peer.RelayID, cfg.Log, cfg.Transports...); err != nil {
 		return nil, err
 	}
