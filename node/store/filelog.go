@@ -343,15 +343,6 @@ func ReadLog(path string, k Kind) (Log, error) {
 	return copied, nil
 }
 
-// ReadLedger reads the ledger of an identity as ReadLog does. Further records stay in memory.
-func ReadLedger(path string, owner admission.PublicKey) (*Ledger, error) {
-	log, err := ReadLog(path, ledgerKind(owner))
-	if err != nil {
-		return nil, err
-	}
-	return ledgerIn(log, path, owner)
-}
-
 // WriteFile writes a file of a party's state that only the present user can read, in place of what is there: as a whole or not at
 // all, and durable when it returns. A planted link at the path of the draft is not followed.
 func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o600) }

@@ -235,14 +235,6 @@ func (l *Ledger) Sign(client admission.PrivateKey) Head {
 	return h
 }
 
-// Verify returns ErrForged unless the owner signed the head.
-func (h *Head) Verify(owner admission.PublicKey) error {
-	if !owner.Verify(h.signed(owner), h.Signature) {
-		return fmt.Errorf("%w: %s", ErrForged, owner)
-	}
-	return nil
-}
-
 // Bytes encodes the head in protocol.HeadSize bytes.
 func (h *Head) Bytes() []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, protocol.HeadSize), h.Count)
@@ -257,7 +249,10 @@ func OpenHead(b []byte, owner admission.PublicKey) (Head, error) {
 	h := Head{Count: binary.BigEndian.Uint64(b)}
 	b = b[copy(h.Chain[:], b[8:])+8:]
 	copy(h.Signature[:], b)
-	return h, h.Verify(owner)
+	if !owner.Verify(h.signed(owner), h.Signature) {
+		return h, fmt.Errorf("%w: %s", ErrForged, owner)
+	}
+	return h, nil
 }
 
 // Meet compares the ledger with a head of its client that was shown. A head that the ledger has reached and passed is well. A head

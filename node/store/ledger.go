@@ -71,15 +71,12 @@ func CreateLedger(path string, owner admission.PublicKey) error {
 // OpenLedger opens the ledger of an identity. See OpenLog for what is refused. A missing
 // file is fs.ErrNotExist; do not create another then, which would forget what was spent.
 func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
-	log, err := OpenLog(path, ledgerKind(owner))
-	if err != nil {
-		return nil, err
-	}
-	l, err := ledgerIn(log, path, owner)
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	return l, nil
+	return ledgerOf(OpenLog, path, owner)
+}
+
+// ReadLedger reads the ledger of an identity as ReadLog does. Further records stay in memory.
+func ReadLedger(path string, owner admission.PublicKey) (*Ledger, error) {
+	return ledgerOf(ReadLog, path, owner)
 }
 
 // HandOver writes the ledger of an identity for another identity of the same client, with every charge, in place of what is at the
@@ -116,15 +113,19 @@ func HandOver(from string, owner admission.PublicKey, to string, next admission.
 	return l, nil
 }
 
-// ledgerIn reads the ledger of an identity from the log of a file.
-func ledgerIn(log Log, path string, owner admission.PublicKey) (*Ledger, error) {
+// ledgerOf reads the ledger of an identity from the log of a file.
+func ledgerOf(open func(string, Kind) (Log, error), path string, owner admission.PublicKey) (*Ledger, error) {
+	log, err := open(path, ledgerKind(owner))
+	if err != nil {
+		return nil, err
+	}
 	l, err := NewLedger(log)
 	if err == nil {
 		l.newer = path + newerSuffix
 		err = l.recall(owner)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), log.Close())
 	}
 	return l, nil
 }
@@ -241,9 +242,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 			e.Protection = l.protects
 		}
 		var nonce [nonceSize]byte
-		if _, err := rand.Read(nonce[:]); err != nil {
-			return fmt.Errorf("store: round %d: %w", e.Round, err)
-		}
+		_, _ = rand.Read(nonce[:]) // never fails
 		e.Nonce = hex.EncodeToString(nonce[:])
 		text, err := json.Marshal(e)
 		if err != nil {
