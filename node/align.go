@@ -43,22 +43,19 @@ func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, k
 	if err != nil {
 		return err
 	}
-	m := &alignMember{cfg: cfg, role: party, tell: rate.Sometimes{Interval: 10 * time.Second}}
-	if cfg.Kept != (align.Attempt{}) {
-		m.kept = append(m.kept, cfg.Kept)
-	}
+	m := &alignMember{cfg: cfg, role: party, kept: cfg.Kept, tell: rate.Sometimes{Interval: 10 * time.Second}}
 	m.after = func() ([]align.Envelope, *align.Ended, error) {
 		if have, of := party.Progress(); have > 0 && have < of {
 			m.tell.Do(func() { cfg.Log.Info().Int("points", have).Int("of", of).Msg("multiplying") })
 		}
 		rows := party.Result()
-		if rows == nil || m.has(rows.Attempt) {
+		if rows == nil || rows.Attempt == m.kept {
 			return nil, nil, nil
 		}
 		if err := keep(rows); err != nil {
 			return nil, nil, err
 		}
-		m.kept = []align.Attempt{rows.Attempt}
+		m.kept = rows.Attempt
 		return party.Kept(), nil, nil
 	}
 	return m.run(ctx)
@@ -73,17 +70,17 @@ func AlignServer(ctx context.Context, cfg AlignConfig, earlier *align.Ended, kee
 	}
 	m := &alignMember{cfg: cfg, role: server, ended: earlier}
 	if earlier != nil {
-		m.kept = []align.Attempt{cfg.Kept}
+		m.kept = cfg.Kept
 	}
 	m.after = func() ([]align.Envelope, *align.Ended, error) {
 		union := server.Result()
-		if union == nil || m.has(union.Attempt) {
+		if union == nil || union.Attempt == m.kept {
 			return nil, nil, nil
 		}
 		if err := keep(union, server.End()); err != nil {
 			return nil, nil, err
 		}
-		m.kept, m.ended = []align.Attempt{union.Attempt}, server.End()
+		m.kept, m.ended = union.Attempt, server.End()
 		return nil, m.ended, nil
 	}
 	return m.run(ctx)
@@ -101,13 +98,11 @@ type alignMember struct {
 	cfg      AlignConfig
 	role     aligningRole
 	after    func() ([]align.Envelope, *align.Ended, error) // what follows when the role has moved on
-	kept     []align.Attempt                                // whose result is kept
+	kept     align.Attempt                                  // whose result is kept; zero: none
 	ended    *align.Ended                                   // what the server has said, if this is the server
 	tell     rate.Sometimes                                 // of what is multiplied
 	attempts int                                            // how many have begun
 }
-
-func (m *alignMember) has(a align.Attempt) bool { return len(m.kept) > 0 && m.kept[0] == a }
 
 func (m *alignMember) run(ctx context.Context) error {
 	l, err := peer.NewConn(m.cfg.Identity, []admission.Contact{m.cfg.Membership.Contact}, peer.AlignID, m.cfg.Log, m.cfg.over...)
@@ -154,7 +149,7 @@ func (m *alignMember) serve(s network.Stream) error {
 // ends says whether the end of the attempt whose result is kept has come.
 func (m *alignMember) ends(e *align.Ended) bool {
 	server, ok := m.cfg.Registry.Holder(admission.ServerPlace)
-	return ok && len(m.kept) > 0 && e.Ends(m.kept[0], align.Federation(m.cfg.Membership.Federation.Hash()), server.Ed25519())
+	return ok && m.kept != (align.Attempt{}) && e.Ends(m.kept, align.Federation(m.cfg.Membership.Federation.Hash()), server.Ed25519())
 }
 
 // take returns the answers to a message of the aggregator. An error is fatal, except the errors of
