@@ -210,20 +210,12 @@ func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 }
 
 // identitiesOf returns the identities of the seats of an alignment, on a list; an error if a place is vacant.
-func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
+func identitiesOf(l *admission.List) ([]ed25519.PublicKey, error) {
 	server, ok := l.Holder(admission.ServerPlace)
-	if !ok {
+	if !ok || len(l.Vacant())+len(l.Federation.Retired()) > 0 {
 		return nil, errVacant
 	}
-	list = append(list, server.Ed25519())
-	for id := range protocol.ClientID(l.Federation.Places()) {
-		k, ok := l.Holder(admission.ClientPlace(id))
-		if !ok {
-			return nil, errVacant
-		}
-		list = append(list, k.Ed25519())
-	}
-	return list, nil
+	return append([]ed25519.PublicKey{server.Ed25519()}, l.Identities()...), nil
 }
 
 var errVacant = errors.New("node: not all places are taken yet")

@@ -52,11 +52,12 @@ func (l *List) added(old *List) (*List, bool) {
 		return nil, false
 	}
 	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []*Enrolment{}, Added: true}
-	for i, k := 0, 0; i < len(l.Enrolments); i++ {
-		if k < len(old.Enrolments) && old.Enrolments[k].same(l.Enrolments[i]) {
+	k := 0
+	for _, e := range l.Enrolments {
+		if k < len(old.Enrolments) && old.Enrolments[k].same(e) {
 			k++
 		} else {
-			out.Enrolments = append(out.Enrolments, l.Enrolments[i])
+			out.Enrolments = append(out.Enrolments, e)
 		}
 	}
 	return out, true
@@ -65,13 +66,10 @@ func (l *List) added(old *List) (*List, bool) {
 // leaves are the hashes of the enrolments in a tree: each of a transcript of the domain "fedsim/admission/party/v1" with
 // the role, client, ticket's serial and identity.
 func (l *List) leaves() []protocol.Hash {
-	out := make([]protocol.Hash, len(l.Enrolments))
-	for i := range l.Enrolments {
-		e := l.Enrolments[i]
+	return lists.Map(l.Enrolments, func(e *Enrolment) protocol.Hash {
 		t := e.Ticket.Place.write(protocol.NewTranscript("fedsim/admission/party/v1"))
-		out[i] = merkle.Leaf(t.Uint(uint64(e.Ticket.Serial)).Bytes(e.Identity[:]).Encoding())
-	}
-	return out
+		return merkle.Leaf(t.Uint(uint64(e.Ticket.Serial)).Bytes(e.Identity[:]).Encoding())
+	})
 }
 
 // root is the number of parties on the whole list, and the root of the tree of them. A list of no party has no root.
@@ -109,8 +107,7 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 		}
 	}
 	barred := newBarred(l.Revocations, l.Federation.Retired())
-	for i := range l.Enrolments {
-		e := l.Enrolments[i]
+	for i, e := range l.Enrolments {
 		if i > 0 && l.Enrolments[i-1].Ticket.Place.compare(e.Ticket.Place) >= 0 {
 			return fmt.Errorf("%w: the list is not in order at entry %d, the %s", ErrMalformed, i, e.Ticket.Place)
 		}
@@ -131,8 +128,7 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 // identities finds parties by their keys, on a list that is in order. It refuses two parties in one place, and a key in two places.
 func (l *List) identities() (map[PublicKey]Place, error) {
 	out := make(map[PublicKey]Place, len(l.Enrolments))
-	for i := range l.Enrolments {
-		e := l.Enrolments[i]
+	for i, e := range l.Enrolments {
 		p := e.Ticket.Place
 		if held := l.Enrolments[max(0, i-1)]; i > 0 && held.Ticket.Place == p {
 			if held.Ticket.same(&e.Ticket) {
@@ -195,10 +191,9 @@ func (l *List) Identities() []ed25519.PublicKey {
 		k := vacant
 		keys[i] = k[:]
 	}
-	for i := range l.Enrolments {
-		e := l.Enrolments[i]
+	for _, e := range l.Enrolments {
 		if p := e.Ticket.Place; p.Role == protocol.Client && p.check(len(keys)) == nil {
-			keys[e.Ticket.Place.Client] = e.Identity.Ed25519()
+			keys[p.Client] = e.Identity.Ed25519()
 		}
 	}
 	return keys
