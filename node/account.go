@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -250,7 +249,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	ctx, t.stop = context.WithCancel(ctx)
 	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, sums: t.terms.Sums(list), ctx: ctx, now: c.now, limit: t.terms.StageTimeout, drops: job.DropsLate, log: &c.cfg.Log}
 	t.driver = &session.Driver{
-		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{Trainer: t.trainer, pace: held}, c.fail, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
+		Role: client.New(client.Config{ID: id, Session: in, Trainer: &pacedTrainer{Trainer: t.trainer, pace: held, fail: c.fail, nothing: &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: agreed, Rounds: rounds, Save: save, Last: last, Dense: true}),
 		Inputs: make(chan protocol.Input), Runner: c.cfg.Workers, Now: c.now, Hold: held.hold, Proves: t.terms.VerifyInputs,
@@ -265,24 +264,6 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 		}
 	}()
 	return nil
-}
-
-// finisher is a trainer whose owner hears if the final model is of no use to it: nothing more will be sent that could end the session here.
-type finisher struct {
-	client.Trainer
-	fail    context.CancelCauseFunc
-	nothing *bool // set if the session ends without a model
-}
-
-func (f *finisher) Finish(model []byte, run protocol.Runner) error {
-	if *f.nothing = bytes.Equal(model, protocol.NoModel); *f.nothing {
-		return nil
-	}
-	err := f.Trainer.Finish(model, run)
-	if err != nil {
-		f.fail(fmt.Errorf("node: the session has ended, and its model cannot be used: %w", err))
-	}
-	return err
 }
 
 // send queues the role's messages. A message that is not sent when the connection breaks goes out

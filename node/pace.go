@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -77,8 +78,10 @@ const final = "final model"
 // pacedTrainer is a trainer whose time is measured.
 type pacedTrainer struct {
 	client.Trainer
-	pace *pace
-	late chan computed // a computation whose answer was dropped, until it ends; nil if there is none
+	pace    *pace
+	late    chan computed           // a computation whose answer was dropped, until it ends; nil if there is none
+	fail    context.CancelCauseFunc // ends the client
+	nothing *bool                   // set if the session ends without a model
 }
 
 type computed struct {
@@ -134,9 +137,16 @@ func (t *pacedTrainer) inTime(p *protocol.Plan, src entropy.Source, run protocol
 	}
 }
 
-// Finish times the work with the final model. The client leaves after it.
+// Finish times the work with the final model. The client leaves after it. Its owner hears if the model is of no use to it: nothing
+// more will be sent that could end the session here.
 func (t *pacedTrainer) Finish(model []byte, run protocol.Runner) (err error) {
+	if *t.nothing = bytes.Equal(model, protocol.NoModel); *t.nothing {
+		return nil
+	}
 	t.pace.timed(final, func(largest client.Trainer) error { return largest.Finish(model, run) }, func() { err = t.Trainer.Finish(model, run) })
+	if err != nil {
+		t.fail(fmt.Errorf("node: the session has ended, and its model cannot be used: %w", err))
+	}
 	return err
 }
 
