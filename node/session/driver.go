@@ -90,7 +90,7 @@ func (d *Driver) Run(ctx context.Context) error {
 // task is work, and what its result waits for.
 type task struct {
 	protocol.Work
-	hold func(context.Context) // nil: nothing
+	held bool // see Driver.Hold
 }
 
 // tasks makes tasks of work. An announcement and the final model start what depends on the party's data. A delivery, or the data's
@@ -104,11 +104,7 @@ func (d *Driver) tasks(in protocol.Input, jobs []protocol.Work) []task {
 	case protocol.Done:
 		holds = d.Proves
 	}
-	var hold func(context.Context)
-	if holds {
-		hold = d.Hold
-	}
-	return lists.Map(jobs, func(job protocol.Work) task { return task{job, hold} })
+	return lists.Map(jobs, func(job protocol.Work) task { return task{job, holds} })
 }
 
 // Give hands the role an input, unless the driver ends first.
@@ -130,8 +126,8 @@ func (d *Driver) do(ctx context.Context, work <-chan task) {
 			return
 		case job := <-work:
 			result := job.Do(d.Runner)
-			if job.hold != nil {
-				job.hold(ctx)
+			if job.held && d.Hold != nil {
+				d.Hold(ctx)
 			}
 			d.Give(ctx, result)
 		}
