@@ -112,6 +112,7 @@ type conn struct {
 	link
 	place    admission.Place
 	peer     peer.ID
+	key      admission.PublicKey // of the peer
 	life     [16]byte
 	number   uint64           // of the connection, in the order in which they came about, from 1
 	session  chan *hubSession // the session, for a client that waits for one
@@ -314,12 +315,12 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	if m.Register == nil || m.Register.Version != speaks {
 		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + speaks, ForGood: true})
 	}
-	c := &conn{place: place, peer: id, life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen},
+	key, _ := peer.KeyOf(id) // it was looked up
+	c := &conn{place: place, peer: id, key: key, life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen},
 		link: newLink(s, size), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
 	if place.Role == protocol.Client && m.Register.Head != nil {
-		owner, _ := peer.KeyOf(c.peer)
 		var stale bool
-		if c.newer, stale, err = a.compare(owner, m.Register.Head); err != nil {
+		if c.newer, stale, err = a.compare(key, m.Register.Head); err != nil {
 			return errors.Join(err, session.Conclude(s, &session.Message{Refused: err.Error()}))
 		}
 		if stale {

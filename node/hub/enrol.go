@@ -246,16 +246,12 @@ func ParseTickets(text []byte, f *admission.Federation) ([]admission.Ticket, err
 // latest lists how far sessions have come that the server at a connection has signed: the latest session here, and sessions
 // whose ends clients have shown, in case that the aggregator was restored too.
 func (a *Aggregator) latest(c *conn) (list []session.Latest) {
-	key, err := peer.KeyOf(c.peer)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err != nil {
-		return nil
-	}
-	if s := a.session; s != nil && s.server == key {
+	if s := a.session; s != nil && s.server == c.key {
 		list = append(list, session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil})
 	}
-	return append(list, a.ended[key]...)
+	return append(list, a.ended[c.key]...)
 }
 
 // showEnd notes the end of a session that a client has shown, if the present server has signed it.

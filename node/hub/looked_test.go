@@ -70,7 +70,7 @@ func (d *door) comes(p admission.Place, serve func(*conn) error) (nodetest.Pipe,
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	c := &conn{place: p, peer: id, link: newLink(nodetest.Pipe{End: ours}, peer.QueueSize), session: make(chan *hubSession, 1),
+	c := &conn{place: p, peer: id, key: d.server.Public(), link: newLink(nodetest.Pipe{End: ours}, peer.QueueSize), session: make(chan *hubSession, 1),
 		presence: make(chan struct{}, 1)}
 	d.a.enter(c)
 	d.a.busy.Go(func() {

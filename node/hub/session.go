@@ -121,14 +121,10 @@ func (a *Aggregator) validate(p *session.Signed, server admission.PublicKey) (*s
 // publish takes the description of a session. A known session continues as it is: the server has
 // lost its connection, or was started again.
 func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
-	key, err := peer.KeyOf(c.peer)
-	if err != nil {
-		return nil, err
-	}
-	if a.isNewSession(p, key) {
+	if a.isNewSession(p, c.key) {
 		a.applyGrowth()
 	}
-	d, err := a.validate(p, key)
+	d, err := a.validate(p, c.key)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +145,7 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", session.ErrSession)
 	}
-	leaf, err := d.Leaf(p, key)
+	leaf, err := d.Leaf(p, c.key)
 	if err != nil {
 		return nil, peer.Fatal(err)
 	}
@@ -164,7 +160,7 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	if old != nil {
 		old.stop()
 	}
-	s := a.lead(p, d, key, list)
+	s := a.lead(p, d, c.key, list)
 	s.leaf, s.sums = leaf, make(map[uint64]int)
 	if old != nil && old.terms.Session == d.Terms.Session && old.sums != nil {
 		s.first, s.sums = old.first, old.sums
