@@ -176,9 +176,11 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	}
 	err = session.Carry(ctx, st, queue, s.terms.Limits(protocol.Aggregator, protocol.Relay), nil, func(m protocol.Message) error {
 		if f, ok := m.(*protocol.Final); ok {
-			if failed := r.keepFinal(s, f); failed != nil {
+			frames, failed := wire.AppendFrames(nil, f)
+			if failed != nil {
 				return failed
 			}
+			locked.Do(&r.hub.mu, func() { s.final = frames }) // for clients that come later
 		}
 		if m.Kind() == protocol.KindAnnounce || m.Kind() == protocol.KindFinal {
 			r.hub.paid.Set(false)
@@ -212,31 +214,25 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 			return nil, ctx.Err()
 		case <-r.up.presence:
 		case n := <-notices:
-			described, err := r.noticed(st, n)
-			if err != nil || described != nil {
-				return described, err
-			}
-			if n.Message.Session != nil { // of one that is past
+			switch err := n.Err; {
+			case err != nil:
+				return nil, err
+			case n.Message.Welcome != nil:
+				if err = r.learn(n.Message.Welcome); err != nil {
+					return nil, err
+				}
+			case n.Message.Session == nil:
+				return nil, session.ErrNotice
+			case !r.past(n.Message.Session):
+				return n.Message.Session, nil
+			default:
+				if err = session.Say(st, &session.Message{Wait: &session.Wait{}}); err != nil {
+					return nil, err
+				}
 				notices = session.Notices(ctx, st, session.DescriptorSize)
 			}
 		}
 	}
-}
-
-// noticed takes a notice of the aggregator before a session, and returns a session that is not
-// past.
-func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, error) {
-	switch {
-	case n.Err != nil:
-		return nil, n.Err
-	case n.Message.Welcome != nil:
-		return nil, r.learn(n.Message.Welcome)
-	case n.Message.Session == nil:
-		return nil, session.ErrNotice
-	case r.past(n.Message.Session):
-		return nil, session.Say(st, &session.Message{Wait: &session.Wait{}})
-	}
-	return n.Message.Session, nil
 }
 
 // learn takes in who is enrolled, and the heads of their ledgers.
@@ -294,16 +290,6 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, queue *peer.Queue, ane
 	a.begin(s)
 	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Msg("there is a session")
 	return s, queue, true, nil
-}
-
-// keepFinal keeps the end of a session for clients that come later.
-func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
-	frames, err := wire.AppendFrames(nil, f)
-	if err != nil {
-		return err
-	}
-	locked.Do(&r.hub.mu, func() { s.final = frames })
-	return nil
 }
 
 // sendUp queues what a session's role says to the aggregator; without a connection it is lost. The
