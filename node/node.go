@@ -146,27 +146,25 @@ func Enrol(ctx context.Context, i *admission.Invitation, identity admission.Priv
 	if err != nil {
 		return nil, err
 	}
-	if err = l.Keep(ctx, func(_ context.Context, s network.Stream) error { return bring(s, text) }); err != nil {
+	err = l.Keep(ctx, func(_ context.Context, s network.Stream) error {
+		peer.Within(s, peer.RegisterTimeout)
+		if said := session.Say(s, &session.Message{Enrol: text}); said != nil {
+			return said
+		}
+		switch answer, failed := session.Hear(s, session.NoticeSize); {
+		case errors.Is(failed, session.ErrRefused):
+			return peer.Fatal(failed)
+		case failed != nil:
+			return failed
+		case answer.Ready == nil:
+			return session.ErrNotice
+		}
+		return peer.ErrEnd
+	})
+	if err != nil {
 		return nil, err
 	}
 	return m, nil
-}
-
-// bring sends an enrolment and hears what becomes of it.
-func bring(s network.Stream, enrolment []byte) error {
-	peer.Within(s, peer.RegisterTimeout)
-	if err := session.Say(s, &session.Message{Enrol: enrolment}); err != nil {
-		return err
-	}
-	switch answer, err := session.Hear(s, session.NoticeSize); {
-	case errors.Is(err, session.ErrRefused):
-		return peer.Fatal(err)
-	case err != nil:
-		return err
-	case answer.Ready == nil:
-		return session.ErrNotice
-	}
-	return peer.ErrEnd
 }
 
 // clocks are the times of a registration, by two clocks. The dates of charges come from the machine's clock. A client
