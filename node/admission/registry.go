@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,13 +13,17 @@ import (
 	"github.com/fedsim/fedsim/internal/locked"
 )
 
-// Log keeps what a registry must still know after a crash (package store).
+// Log is an append-only list of entries, which keeps what must still be known after a crash (package store). Its methods are for one
+// goroutine at a time.
 type Log interface {
-	// Append adds entries, all or none, and returns once they are durable; with none it only
-	// tries whether it could. After an error nothing more can be added.
+	// Append adds entries, all or none, and returns once they are durable; with none it only tries whether it could. After an error
+	// it is not known whether the entries are durable, so the log closes; opening it again shows which entries are there.
 	Append(entries ...[]byte) error
-	// Entries calls the function with every entry, in the order in which they were added, until it returns an error.
+	// Entries calls the function with every entry, in the order in which they were added, until it returns an error. An entry is valid
+	// until the function returns.
 	Entries(func(entry []byte) error) error
+	// Close closes the log. Closing twice is no error.
+	Close() error
 }
 
 // Registry keeps a durable record of who is in a federation. In the aggregator's registry tickets are redeemed. Every other party has a
@@ -197,14 +200,9 @@ func (r *Registry) Take(text []byte) (*List, []*Enrolment, error) {
 // Update applies a list that another party keeps. A party applies its aggregator's list; an aggregator that lost its registry applies a
 // party's list. The list must have every known party in the same place with the same key, except parties that newer revocations revoke
 // (ErrForgotten, ErrRedeemed, ErrHeld). Its revocations must be the newest that are known (ErrOutdated). Update returns the enrolments that
-// were revoked. A list that is refused changes nothing.
+// were revoked. A list that is refused changes nothing. A part of a list says nothing of other parties.
 //
-// A part of a list says nothing of other parties. In semi-honest mode a client needs no more, since it takes the others' keys
-// on the aggregator's word there.
-//
-// An aggregator can thus leave a party off the list at first, or withhold revocations that the party has not got from the operator
-// (Revoke), but not go back on what it has shown. Masks, and in active mode signatures, are bound to the keys on the list: parties that
-// were shown different lists do not get a sum.
+// An aggregator can thus leave out a party or revocations at first, but not go back on what it has shown.
 func (r *Registry) Update(l *List) ([]*Enrolment, error) {
 	_, out, err := r.update(l, Hash{})
 	return out, err
@@ -270,16 +268,9 @@ func (r *Registry) Check() error {
 	return r.recover()
 }
 
-// Close closes the log, if it can be closed.
+// Close closes the log.
 func (r *Registry) Close() error {
-	return locked.Get(&r.writing, func() error { return closed(r.log) })
-}
-
-func closed(l Log) error {
-	if c, ok := l.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
+	return locked.Get(&r.writing, func() error { return r.log.Close() })
 }
 
 // recover opens a log that has failed again. Whether the entries of the write that failed are in it is only known then. It must have all that
@@ -311,7 +302,7 @@ func (r *Registry) recover() error {
 			return nil
 		}
 	}
-	return errors.Join(err, closed(log))
+	return errors.Join(err, log.Close())
 }
 
 // Federation is the federation in the latest epoch that the registry knows. It must not be changed.

@@ -262,14 +262,8 @@ func Foreign(log Log, err error) error {
 		ErrFormat, err, by, version.Get())
 }
 
-// Log is an append-only list of entries. Its methods are for one goroutine at a time. After an error of Append it is not known
-// whether the entries are durable, so the log closes; opening it again shows which entries are there. Entries returns the error of
-// its function, until whose return an entry is valid.
-type Log interface {
-	admission.Log
-	// Close closes the file. Closing twice is no error.
-	Close() error
-}
+// Log is a log in a file or in memory.
+type Log = admission.Log
 
 // Kind is the purpose of a log, and its owner. Owner is 32 bytes that identify a party or a federation: a public key, or a hash.
 type Kind struct {

@@ -273,7 +273,7 @@ func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, er
 	}
 	r, err := registryIn(path, f, file)
 	if err != nil {
-		return nil, errors.Join(err, file.(store.Log).Close())
+		return nil, errors.Join(err, file.Close())
 	}
 	r.Reopens(open)
 	return r, nil
@@ -292,8 +292,8 @@ func ReadRegistry(path string, f *admission.Federation) (*admission.Registry, er
 // this version cannot read.
 func registryIn(path string, f *admission.Federation, log admission.Log) (*admission.Registry, error) {
 	r, err := admission.OpenRegistry(f, log)
-	if l, ok := log.(store.Log); ok && errors.Is(err, admission.ErrMalformed) {
-		err = store.Foreign(l, err)
+	if errors.Is(err, admission.ErrMalformed) {
+		err = store.Foreign(log, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
