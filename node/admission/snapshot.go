@@ -116,31 +116,28 @@ func (s *snapshot) replay(log Log) (*snapshot, error) {
 			return err
 		}
 		if kind == kindEnrolment {
-			e, failed := ParseEnrolment(entry)
-			if failed == nil {
-				failed = e.Verify(&s.list.Federation)
+			var e *Enrolment
+			if e, err = ParseEnrolment(entry); err == nil {
+				err = e.Verify(&s.list.Federation)
 			}
-			if failed == nil {
-				row = append(row, e)
-			}
-			return failed
+			row = append(row, e)
+			return err
 		}
 		if err = take(s.adding(row...)); err != nil {
 			return err
 		}
 		l := s.adding()
 		if kind == kindFederation {
-			f, failed := ParseFederation(entry)
-			if failed == nil {
-				failed = l.Federation.own(f.Hash(), "federation")
+			var f *Federation
+			if f, err = ParseFederation(entry); err == nil {
+				err = l.Federation.own(f.Hash(), "federation")
 			}
-			if failed == nil && len(f.Epochs) == len(l.Federation.Epochs) {
-				failed = fmt.Errorf("%w: the federation without another epoch", ErrMalformed)
+			if err == nil && len(f.Epochs) == len(l.Federation.Epochs) {
+				err = fmt.Errorf("%w: the federation without another epoch", ErrMalformed)
 			}
-			if failed != nil {
-				return failed
+			if err == nil {
+				l.Federation = *f
 			}
-			l.Federation = *f
 		} else if l.Revocations, err = ParseRevocations(entry); err == nil {
 			err = l.Revocations.Verify(&l.Federation)
 		}
