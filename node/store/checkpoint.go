@@ -187,11 +187,8 @@ type Spool struct {
 // Open makes a spool of so many pieces of a size, and keeps room for it on the disk.
 func (s *Spools) Open(pieces int64, size int) (*Spool, error) {
 	var key [16]byte
-	_, _ = rand.Read(key[:]) // never fails
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		return nil, err
-	}
+	_, _ = rand.Read(key[:])          // never fails
+	block, _ := aes.NewCipher(key[:]) // of a size that it takes
 	seal, err := cipher.NewGCM(block)
 	if err != nil {
 		return nil, err

@@ -90,11 +90,7 @@ func (h *Heads) parse(text []byte) error {
 const pairSize = len(admission.PublicKey{}) + protocol.HeadSize
 
 func parsePair(b []byte) (owner admission.PublicKey, head Head, err error) {
-	if len(b) != pairSize {
-		return owner, head, fmt.Errorf("%d bytes, and %d are needed", len(b), pairSize)
-	}
-	copy(owner[:], b)
-	head, err = OpenHead(b[len(owner):], owner)
+	head, err = OpenHead(b[copy(owner[:], b):], owner)
 	return owner, head, err
 }
 
@@ -237,8 +233,8 @@ func (l *Ledger) Sign(client admission.PrivateKey) Head {
 
 // Bytes encodes the head in protocol.HeadSize bytes.
 func (h *Head) Bytes() []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, protocol.HeadSize), h.Count)
-	return append(append(b, h.Chain[:]...), h.Signature[:]...)
+	b, _ := binary.Append(make([]byte, 0, protocol.HeadSize), binary.BigEndian, h)
+	return b
 }
 
 // OpenHead reads the bytes of a head that the owner has signed; else it returns ErrForged.
@@ -246,9 +242,8 @@ func OpenHead(b []byte, owner admission.PublicKey) (Head, error) {
 	if len(b) != protocol.HeadSize {
 		return Head{}, fmt.Errorf("%w: %d bytes, and a head has %d", ErrForged, len(b), protocol.HeadSize)
 	}
-	h := Head{Count: binary.BigEndian.Uint64(b)}
-	b = b[copy(h.Chain[:], b[8:])+8:]
-	copy(h.Signature[:], b)
+	var h Head
+	_, _ = binary.Decode(b, binary.BigEndian, &h) // it has the length
 	if !owner.Verify(h.signed(owner), h.Signature) {
 		return h, fmt.Errorf("%w: %s", ErrForged, owner)
 	}
