@@ -82,11 +82,6 @@ func diallable(a multiaddr.Multiaddr) error {
 // ErrListen says that an aggregator or a relay cannot listen at an address.
 var ErrListen = errors.New("node: cannot listen")
 
-type listener interface {
-	Listen(...multiaddr.Multiaddr) error
-	ListenAddresses() []multiaddr.Multiaddr
-}
-
 // ErrInUse says that another process listens at an address.
 var ErrInUse = errors.New("another process listens there")
 
@@ -115,8 +110,8 @@ func free(listen []string) error {
 }
 
 // listenAll has a host listen at every address: libp2p begins where it can, and says nothing of
-// the other addresses. An address that is optional may be missing.
-func listenAll(n listener, listen []string, optional func(multiaddr.Multiaddr) bool) error {
+// the other addresses.
+func listenAll(n network.Network, listen []string) error {
 	if len(n.ListenAddresses()) >= len(listen) {
 		return nil
 	}
@@ -128,7 +123,7 @@ func listenAll(n listener, listen []string, optional func(multiaddr.Multiaddr) b
 		if multiaddr.Contains(n.ListenAddresses(), a) {
 			continue
 		}
-		if err = n.Listen(a); err != nil && !optional(a) {
+		if err = n.Listen(a); err != nil && !withoutIPv6(a) {
 			return fmt.Errorf("%w at %s: %w", ErrListen, s, err)
 		}
 	}

@@ -167,10 +167,7 @@ func (a *allowance) moved(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.span > 0 {
-		earned, most := a.until.Add(time.Duration(n)*time.Second/leastRate), time.Now().Add(a.span)
-		if a.until = earned; most.Before(earned) {
-			a.until = most
-		}
+		a.until = slices.MinFunc([]time.Time{a.until.Add(Carried(n)), time.Now().Add(a.span)}, time.Time.Compare)
 	}
 }
 
@@ -202,7 +199,7 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 	if err != nil {
 		return nil, err
 	}
-	if err = listenAll(h.Network(), listen, withoutIPv6); err != nil {
+	if err = listenAll(h.Network(), listen); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
