@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -289,15 +290,10 @@ func (a *Aggregator) welcome(c *conn) error {
 
 // listFor returns the parties that a server or a relay lacks; nil: none.
 func (a *Aggregator) listFor(c *conn) ([]byte, error) {
-	if c.has == nil {
-		c.has = a.cfg.Registry.List() // before its text: a party that enrols between the two is sent twice, and not left out
-		text, digest, err := a.cfg.Registry.Text()
-		if c.shown == digest {
-			text = nil
-		}
-		return text, err
-	}
 	now, text, err := a.cfg.Registry.Since(c.has)
+	if c.has == nil && c.shown == sha256.Sum256(text) {
+		text = nil
+	}
 	c.has = now
 	return text, err
 }
