@@ -244,7 +244,7 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	}
 	agreed, rounds := job.Agreed, uint64(t.terms.Steps.Rounds())
 	if t.over {
-		agreed, rounds = func(*protocol.Plan) error { return errOver }, 0
+		agreed, rounds = func(*protocol.Plan) error { return errors.New("node: the session was said to be over") }, 0
 	}
 	ctx, t.stop = context.WithCancel(ctx)
 	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, sums: t.terms.Sums(list), ctx: ctx, now: c.now, limit: t.terms.StageTimeout, drops: job.DropsLate, log: &c.cfg.Log}

@@ -196,26 +196,15 @@ func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	if err != nil {
 		return nil, errors.Join(errUntrusted, err)
 	}
-	identities, err := identitiesOf(list)
-	if err != nil {
-		return nil, err
+	server, ok := list.Holder(admission.ServerPlace)
+	if !ok || len(list.Vacant())+len(list.Federation.Retired()) > 0 {
+		return nil, errors.New("node: not all places are taken yet")
 	}
 	before := m.role.Attempt()
-	out, err := m.role.Join(r.Hellos, identities, m.cfg.Workers)
+	out, err := m.role.Join(r.Hellos, append([]ed25519.PublicKey{server.Ed25519()}, list.Identities()...), m.cfg.Workers)
 	if now := m.role.Attempt(); now != before {
 		m.attempts++
 		m.cfg.Log.Info().Stringer("attempt", now).Int("number", m.attempts).Msg("aligning") // another attempt: a party was started again
 	}
 	return out, err
 }
-
-// identitiesOf returns the identities of the seats of an alignment, on a list; an error if a place is vacant.
-func identitiesOf(l *admission.List) ([]ed25519.PublicKey, error) {
-	server, ok := l.Holder(admission.ServerPlace)
-	if !ok || len(l.Vacant())+len(l.Federation.Retired()) > 0 {
-		return nil, errVacant
-	}
-	return append([]ed25519.PublicKey{server.Ed25519()}, l.Identities()...), nil
-}
-
-var errVacant = errors.New("node: not all places are taken yet")

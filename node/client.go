@@ -377,9 +377,6 @@ func (c *Client) trainer(ctx context.Context, before *participation, d *session.
 	return trainer, err
 }
 
-// errOver is why a client takes no part in a session of which it came for the end.
-var errOver = errors.New("node: the session was said to be over")
-
 // account returns the ledger that the session charges; nil without noise. The client declines a session that
 // does not fit into what is left, or protects something else.
 func (c *Client) account(job *Job) (client.Ledger, error) {

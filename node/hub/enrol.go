@@ -49,7 +49,7 @@ func (a *Aggregator) Admit(tickets []admission.Ticket) error {
 func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
 	if _, enrolled := a.place(id); enrolled {
-		return fmt.Errorf("%w: an enrolled identity has nothing to enrol", session.ErrProtocol)
+		return errors.New("node: not for this peer: an enrolled identity has nothing to enrol")
 	}
 	ticket, ok := a.ticket(id)
 	if !ok {
@@ -85,7 +85,7 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 	}
 	e.Ticket = *t // the operator may have signed it anew, with another key
 	if a.waitsToGrow(e.Ticket.Place) {
-		return errGrowing
+		return errors.New("node: the place is there when the session has ended") // of an epoch that begins then: the party asks again
 	}
 	if err = a.cfg.Registry.Redeem(a.now(), e); err != nil {
 		return err
@@ -127,9 +127,6 @@ func (a *Aggregator) relist() {
 		}
 	}
 }
-
-// errGrowing: the place is of an epoch that begins when the session has ended. The party asks again.
-var errGrowing = errors.New("node: the place is there when the session has ended")
 
 // Grow takes over the operator's newest epochs: more places, or some that are given up. Within a
 // session they wait for its end, since the number of clients is a part of what a session promises.

@@ -46,8 +46,6 @@ type Conn struct {
 // ErrEnd is returned at the end of the session: the peer does not dial again.
 var ErrEnd = errors.New("node: done")
 
-var errNoContact = errors.New("node: there is no peer to dial")
-
 // NewConn makes the connection by which a party speaks a protocol with the first of its contacts that answers. It dials when it is kept.
 func NewConn(identity admission.PrivateKey, contacts []admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*Conn, error) {
 	l := &Conn{identity: identity, protocol: protocol, log: log, over: over, Waits: func(string) {}}
@@ -59,7 +57,7 @@ func NewConn(identity admission.PrivateKey, contacts []admission.Contact, protoc
 		l.all = append(l.all, info)
 	}
 	if len(l.all) == 0 {
-		return nil, errNoContact
+		return nil, errors.New("node: there is no peer to dial")
 	}
 	return l, nil
 }

@@ -56,11 +56,6 @@ type pendingConn struct {
 	gone    bool
 }
 
-var (
-	errFull   = errors.New("node: too many connections of unknown peers from one address")
-	errPutOut = errors.New("node: the connection has given way to another")
-)
-
 // newConnLimiter makes the limiter behind a gate, which tells it of connections that it can close.
 func newConnLimiter(r room, gate *AllowList) (*connLimiter, error) {
 	m, err := rcmgr.NewResourceManager(r.limiter(), r.addresses(), r.arrivals())
@@ -138,7 +133,7 @@ func (d *connLimiter) makeRoom(p *pendingConn) error {
 	s := d.sources[p.from]
 	if p.close == nil {
 		if s != nil && s.packets >= d.room.packets-d.packets {
-			return errFull
+			return errors.New("node: too many connections of unknown peers from one address")
 		}
 		return nil
 	}
@@ -194,7 +189,7 @@ func (p *pendingConn) SetPeer(id peer.ID) error {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	if p.gone {
-		return p.limiter.refuse(p, errPutOut)
+		return p.limiter.refuse(p, errors.New("node: the connection has given way to another"))
 	}
 	if err := p.ConnManagementScope.SetPeer(id); err != nil {
 		return p.limiter.refuse(p, err)

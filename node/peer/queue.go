@@ -10,9 +10,6 @@ import (
 	"github.com/fedsim/fedsim/internal/locked"
 )
 
-// errSlow: a peer takes what it is sent too slowly, or not at all.
-var errSlow = errors.New("node: the peer does not take what it is sent")
-
 // Queue holds data to be written to a stream, so that no caller waits for a slow peer. It is
 // bounded in bytes: a peer that falls behind further is disconnected.
 type Queue struct {
@@ -47,7 +44,7 @@ func (q *Queue) Add(pieces ...[]byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) > 0 && q.bytes+n > q.most {
-		return errSlow
+		return errors.New("node: the peer does not take what it is sent") // or too slowly
 	}
 	q.waiting, q.bytes = append(q.waiting, message...), q.bytes+n
 	Wake(q.more)

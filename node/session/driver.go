@@ -168,8 +168,6 @@ var (
 	ErrNotEnrolled = errors.New("node: not enrolled in this federation")
 	// ErrRole: the peer registered for a role it is not enrolled for.
 	ErrRole = errors.New("node: enrolled for another role")
-	// ErrProtocol: this peer may not use this protocol.
-	ErrProtocol = errors.New("node: not for this peer")
 	// ErrRefused: the aggregator refuses a message, and says why. The party may ask again, unless
 	// the aggregator says that this would not help.
 	ErrRefused = errors.New("node: the aggregator refuses")
