@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
@@ -272,7 +273,7 @@ func (a *Aggregator) welcome(c *conn) error {
 		w.Connected, w.Latest = a.connected(), a.latest(c)
 	}
 	if c.place.Role == protocol.Relay {
-		w.Heads = a.headsOf()
+		w.Heads = a.heads.Encode(lists.Map(a.cfg.Registry.List().Enrolments, func(e *admission.Enrolment) admission.PublicKey { return e.Identity }))
 	}
 	if c.place.Role != protocol.Client {
 		var err error

@@ -322,17 +322,6 @@ func (a *Aggregator) turnBack(c *conn) error {
 	return session.Conclude(c.stream, &session.Message{Welcome: &session.Welcome{Life: a.life, Head: c.newer}})
 }
 
-// headsOf encodes the heads of all clients that are enrolled.
-func (a *Aggregator) headsOf() []byte {
-	var owners []admission.PublicKey
-	for id := range protocol.ClientID(a.cfg.Registry.Federation().Places()) {
-		if owner, ok := a.cfg.Registry.Holder(admission.ClientPlace(id)); ok {
-			owners = append(owners, owner)
-		}
-	}
-	return a.heads.Encode(owners)
-}
-
 // excludedFile is the file in the aggregator's state with the clients that lied in its
 // session, so that a start anew does not let them in again.
 const excludedFile = "excluded.json"
