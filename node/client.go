@@ -396,12 +396,10 @@ func (c *Client) account(job *Job) (client.Ledger, error) {
 // declineReason is the kind of reason of a session that costs too much. The owner may allow the client to say
 // what it could afford.
 func (c *Client) declineReason(job *Job, why error) session.Decline {
-	if _, overspends := errors.AsType[*dp.OverspendError](why); !overspends || !c.cfg.TellAffordable {
-		return session.DeclineBudget
+	if _, overspends := errors.AsType[*dp.OverspendError](why); overspends && c.cfg.TellAffordable {
+		if epsilon, err := job.affordable(c.cfg.Ledger, c.cfg.Costs, c.now()); err == nil {
+			return session.Affords(epsilon)
+		}
 	}
-	epsilon, err := job.affordable(c.cfg.Ledger, c.cfg.Costs, c.now())
-	if err != nil {
-		return session.DeclineBudget
-	}
-	return session.Affords(epsilon)
+	return session.DeclineBudget
 }
