@@ -109,7 +109,7 @@ type process struct {
 	life   [16]byte
 	met    session.Met
 	paid   session.Paid            // a round
-	failed context.Context         // ends when the process cannot go on, of that cause
+	failed context.Context         // ends when the process cannot continue, of that cause
 	fail   context.CancelCauseFunc // reports what ends the process, unless something else has
 }
 
