@@ -104,29 +104,20 @@ func (s *hubSession) closeAcceptance() {
 	}
 }
 
-// validate reads the description of a session that the holder of a key publishes. Its error is fatal: the description would be
-// refused again, whatever changes but the description itself, or the aggregator's settings. All other refusals pass.
-func (a *Aggregator) validate(p *session.Signed, server admission.PublicKey) (*session.Descriptor, error) {
-	d, err := p.Verify(a.cfg.Registry.Federation(), server)
-	if err != nil {
-		return nil, peer.Fatal(err)
-	}
-	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
-		return nil, peer.Fatal(fmt.Errorf("%w: it is in active mode, and this aggregator has relays. A liar is excluded there on the proof of its own message, "+
-			"which is no proof after a relay: start the aggregator without relays, or train in mode semi-honest", session.ErrSession))
-	}
-	return d, nil
-}
-
 // publish takes the description of a session. A known session continues as it is: the server has
-// lost its connection, or was started again.
+// lost its connection, or was started again. A fatal error says that the description would be refused again, whatever changes
+// but the description itself, or the aggregator's settings. All other refusals pass.
 func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	if a.isNewSession(p, c.key) {
 		a.applyGrowth()
 	}
-	d, err := a.validate(p, c.key)
+	d, err := p.Verify(a.cfg.Registry.Federation(), c.key)
+	if err == nil && len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
+		err = fmt.Errorf("%w: it is in active mode, and this aggregator has relays. A liar is excluded there on the proof of its own message, "+
+			"which is no proof after a relay: start the aggregator without relays, or train in mode semi-honest", session.ErrSession)
+	}
 	if err != nil {
-		return nil, err
+		return nil, peer.Fatal(err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
