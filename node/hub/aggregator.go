@@ -17,6 +17,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
@@ -159,7 +160,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	}
 	a := &Aggregator{cfg: cfg, life: session.NewLife(), relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
 		conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
-		founded: cfg.Registry.Federation().Places()}
+		aligning: aligning{members: make(map[align.Seat]*aligner)}, founded: cfg.Registry.Federation().Places()}
 	var err error
 	for _, k := range cfg.Relays {
 		id, wrong := peer.IDOf(k.Ed25519())

@@ -302,9 +302,6 @@ func (a *Aggregator) seat(m *aligner) error {
 		}
 		old.closeWith(why)
 	}
-	if x.members == nil {
-		x.members = make(map[align.Seat]*aligner)
-	}
 	x.members[m.hello.Seat] = m
 	if x.ended != nil {
 		if err = tell(&session.Message{Ended: x.ended}, m); err != nil {

@@ -104,10 +104,8 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 	known("fedsim_waiting", "1 while the process waits for clients or for a connection.", func() float64 { return number(m.waits != "") })
 	known("fedsim_clock_ahead_seconds", "How far the machine's clock is ahead of the aggregator's, to half a minute; negative: behind.", func() float64 { return m.ahead.Seconds() })
 	known("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func() float64 { return number(m.reload) })
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fedsim_build_info", Help: "1; the labels say the version of the program.",
-		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}})
-	build.Set(1)
-	m.metrics.registry.MustRegister(build)
+	m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fedsim_build_info", Help: "1; the labels say the version of the program.",
+		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}}, func() float64 { return 1 }))
 	desc := func(name, help, label string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{label}, labels)
 	}
