@@ -136,7 +136,7 @@ type conn struct {
 
 // NewAggregator starts an aggregator, which listens at once.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
-	a, err := newAggregator(ctx, cfg)
+	a, err := newAggregator(ctx, cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +152,13 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	return a, nil
 }
 
-// newAggregator makes an aggregator that serves no peer yet.
-func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
+// newAggregator makes an aggregator, or with a connection above a relay's part, that serves no peer yet.
+func newAggregator(ctx context.Context, cfg AggregatorConfig, above *upstream) (*Aggregator, error) {
 	cfg.Observer = session.Observing(cfg.Observer)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Aggregator{cfg: cfg, life: session.NewLife(), relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
+	a := &Aggregator{cfg: cfg, above: above, life: session.NewLife(), relays: relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})},
 		conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
 		aligning: aligning{members: make(map[align.Seat]*aligner)}, founded: cfg.Registry.Federation().Places()}
 	var err error

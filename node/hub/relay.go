@@ -41,11 +41,9 @@ type RelayConfig struct {
 // and it adds up their vectors. It dials the aggregator, and learns there who is enrolled and what
 // the session is. It keeps nothing on disk: a relay that is started again is a new relay.
 type Relay struct {
-	cfg  RelayConfig
 	hub  *Aggregator // faces clients
 	up   *upstream
 	link *peer.Conn
-	life [16]byte
 }
 
 // upstream is a relay's connection to the aggregator.
@@ -67,18 +65,17 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg, life: session.NewLife(), up: &upstream{presence: make(chan struct{}, 1)}}
+	r := &Relay{up: &upstream{presence: make(chan struct{}, 1)}}
 	if r.link, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Aggregator}, peer.RelayID, cfg.Log, cfg.Transports...); err != nil {
 		return nil, err
 	}
 	r.link.Waits = session.Observing(cfg.Observer).Waits
 	r.hub, err = newAggregator(ctx, AggregatorConfig{Identity: cfg.Identity, Federation: cfg.Federation, Registry: registry, Listen: cfg.Listen,
-		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports})
+		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports}, r.up)
 	if err != nil {
 		return nil, err
 	}
 	r.lose() // until Run has a connection
-	r.hub.above = r.up
 	r.hub.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { r.hub.handle(s, r.hub.serve) })
 	return r, nil
 }
@@ -128,7 +125,7 @@ func (r *Relay) sendAway() {
 
 // serve registers with the aggregator, hears of the session, and carries messages.
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
-	w, err := session.Greet(st, r.hub.cfg.Registry, session.Register{Version: peer.RelayID, Life: r.life, At: r.hub.now()})
+	w, err := session.Greet(st, r.hub.cfg.Registry, session.Register{Version: peer.RelayID, Life: r.hub.life, At: r.hub.now()})
 	if err != nil {
 		return err
 	}
@@ -137,7 +134,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	}
 	r.up.lost.Store(nil)
 	r.hub.cfg.Observer.Waits("")
-	r.cfg.Log.Info().Msg("registered with the aggregator")
+	r.hub.cfg.Log.Info().Msg("registered with the aggregator")
 	described, err := r.gather(ctx, st)
 	if err != nil {
 		return err
