@@ -219,9 +219,10 @@ type participation struct {
 	queue      *peer.Queue
 	begun      wire.Begun // the beginning of the latest plan or model
 	stop       context.CancelFunc
-	stopped    chan struct{} // the driver has returned
-	ended      chan struct{} // the final model has been taken
-	nothing    bool          // there was none, since no round released anything; known once ended
+	stopped    chan struct{}   // the driver has returned
+	ended      context.Context // ends when the final model has been taken
+	end        context.CancelFunc
+	nothing    bool // there was none, since no round released anything; known once ended
 }
 
 // leave returns when nothing of it runs any more.
@@ -290,7 +291,7 @@ func (c *Client) log(t *participation, events []protocol.Event) {
 	session.Report(&c.cfg.Log, c.cfg.Observer, events)
 	for _, e := range events {
 		if e.Kind == protocol.SessionEnded {
-			close(t.ended)
+			t.end()
 		}
 	}
 }

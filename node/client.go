@@ -163,7 +163,7 @@ func (c *Client) finish() error {
 func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if t := c.part; t != nil && t.last { // whatever the aggregator has by now
 		select {
-		case <-t.ended:
+		case <-t.ended.Done():
 			return peer.ErrEnd
 		case <-stream.Done():
 			return stream.Err()
@@ -200,13 +200,8 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err = session.Say(s, &session.Message{Ready: &session.Ready{Begun: session.BegunOf(&t.begun)}}); err != nil {
 		return err
 	}
-	go func() {
-		select {
-		case <-t.ended:
-			_ = s.Reset()
-		case <-stream.Done():
-		}
-	}()
+	stop := context.AfterFunc(t.ended, func() { _ = s.Reset() })
+	defer stop()
 	err = session.Carry(stream, s, t.queue, t.terms.Limits(protocol.Aggregator, protocol.Client), &t.begun, func(m protocol.Message) error {
 		if forged := t.server.Check(t.terms.Session, m); forged != nil {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
@@ -228,12 +223,10 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		t.last = t.last || ends
 		return nil
 	})
-	select {
-	case <-t.ended:
+	if t.ended.Err() != nil {
 		return peer.ErrEnd
-	default:
-		return peer.IgnoreEOF(err)
 	}
+	return peer.IgnoreEOF(err)
 }
 
 // nextSession hears of sessions until there is a session that the client takes part in.
@@ -352,7 +345,8 @@ func (c *Client) joinSession(ctx context.Context, s *session.Signed) (*participa
 		return nil, peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 	}
 	t := &participation{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: session.Signer(server.Ed25519()), trainer: trainer, leaf: leaf, keep: job.Keep,
-		queue: peer.NewQueue(peer.QueueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
+		queue: peer.NewQueue(peer.QueueSize), stopped: make(chan struct{})}
+	t.ended, t.end = context.WithCancel(context.Background())
 	if err = c.begin(ctx, t, job, ledger, list); err != nil {
 		return nil, peer.Fatal(err)
 	}

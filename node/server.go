@@ -67,13 +67,15 @@ type Server struct {
 	summed   bool            // a round has released something
 	final    *protocol.Final // from the end on
 	draining atomic.Bool     // no round is opened any more
-	ended    chan struct{}
+	ended    context.Context // ends with the session
+	end      context.CancelFunc
 }
 
 // NewServer makes a server, at the start of a session or at the checkpoint of it, if
 // there is one.
 func NewServer(cfg ServerConfig) (*Server, error) {
-	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize), ended: make(chan struct{})}
+	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize)}
+	s.ended, s.end = context.WithCancel(context.Background())
 	s.queue.Keeps = true
 	err := s.is(&s.cfg.Member, protocol.Server)
 	if err != nil {
@@ -202,13 +204,8 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	case anew: // what the aggregator was in the middle of is gone
 		s.driver.Give(ctx, protocol.Registered{})
 	}
-	go func() {
-		select {
-		case <-s.ended:
-			s.queue.End()
-		case <-stream.Done():
-		}
-	}()
+	stop := context.AfterFunc(s.ended, s.queue.End)
+	defer stop()
 	err = session.Carry(stream, st, s.queue, s.cfg.Terms.Limits(protocol.Aggregator, protocol.Server), nil, func(m protocol.Message) error {
 		if f, ok := m.(*protocol.Final); ok {
 			return s.logged(f)
@@ -257,14 +254,7 @@ func (s *Server) compare(known []session.Latest) error {
 }
 
 // over says whether the session has ended here.
-func (s *Server) over() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Server) over() bool { return s.ended.Err() != nil }
 
 // publish describes the session to the aggregator. It says whether that begins there
 // anew: because the aggregator was started again, or the list is another one. Then it
@@ -439,7 +429,7 @@ func (s *Server) log(events []protocol.Event) {
 	for _, e := range events {
 		switch e.Kind {
 		case protocol.SessionEnded:
-			close(s.ended)
+			s.end()
 		case protocol.WorkFailed:
 			s.fail(fmt.Errorf("node: the server cannot continue after round %d: %w", e.Round, e.Err))
 		default:
