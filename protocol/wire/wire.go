@@ -172,34 +172,8 @@ const (
 	slack         = 256 // what any message has besides lists and content, and room to grow
 )
 
-// LimitsFor computes the limits of a session. There are N clients, k neighbours, B bytes of bitmap
-// and s of slack. The plans have at most P bytes of packed vectors, C coordinates, r releases, and
-// Q bytes of changes of noise, as expected when no client is lost:
-//
-//	plan                        s + phase + model + Σ (128 + name) over the releases
-//	open                        s + plan
-//	announce                    s + plan + delivery
-//	roster                      s + 146 N
-//	shares                      s + 228 k
-//	delivery                    s + B + 228 k
-//	masked-input                s + P + 16 r + 42 k + proof + s, the last for the next advertise
-//	survivors                   s + B + the next roster
-//	quorum                      s + 74 N
-//	unmask                      s + 42 k + 9/8 Q + 80 r + the next shares
-//	answered                    s + B
-//	replacement                 s + 42 k
-//	result                      s + 8 C + 16 r
-//	final                       s + model + the longest receipt
-//	partial                     s + B + P + 16 r
-//	forward                     s + the longest of roster, delivery, masked-input, survivors, unmask
-//	advertise, consistency,
-//	prepared, proceed,
-//	invite, abort, relay-ack,
-//	relay-collect,
-//	relay-status                s
-//
-// An honest client's removal takes more than its eighth and 64 bytes a release beyond Q with a probability below 2^-40. The zero
-// Session stands for an unknown session: no client is accepted, and no message of more than a few hundred bytes.
+// LimitsFor computes the limits of a session, by the formulas of limitsFor: a message is as long as its lists and its content at their
+// largest, and a few hundred bytes. The zero Session stands for an unknown session: no client is accepted, and no longer message.
 func LimitsFor(s Session) Limits {
 	var out Limits
 	// Plans of different forms share limits: the most of each.
@@ -218,6 +192,8 @@ func LimitsFor(s Session) Limits {
 	return out
 }
 
+// limitsFor is LimitsFor of the plans of one form. A removal is taken to be an eighth and 64 bytes a release longer than
+// expected when no client is lost. An honest client's removal takes more with a probability below 2^-40.
 func limitsFor(p *protocol.Plan, s Session) Limits {
 	n, releases := p.Cohort.All(), len(p.Releases)
 	plan := slack + len(p.Phase) + s.Model
