@@ -38,9 +38,8 @@ func (m *Invite) fields(c *codec.Codec) {
 func (m *Advertise) fields(c *codec.Codec) {
 	c.Ideal(m.Keys == nil, "keys")
 	c.Round(1, &m.Round)
-	if codec.Message(c, 2, "keys", &m.Keys, func(k *Keys) { k.fields(c) }); m.Keys == nil {
-		c.Missing("keys")
-	}
+	codec.Message(c, 2, "keys", &m.Keys, func(k *Keys) { k.fields(c) })
+	c.Needs(m.Keys != nil, "keys")
 	c.Flag(3, "ahead", &m.Ahead)
 	c.Uint(4, "anew", &m.Anew)
 }
@@ -53,9 +52,7 @@ func (m *Roster) fields(c *codec.Codec) {
 		codec.Client(c, 1, "client", &x.Client)
 		codec.Required(c, 2, "keys", &x.Keys, func(k *Keys) { k.fields(c) })
 	})
-	if len(m.Members) == 0 {
-		c.Missing("members")
-	}
+	c.Needs(len(m.Members) > 0, "members")
 	total := partial(c, "members", m.Ring == nil, len(m.Members), m.Clients)
 	c.Number(3, "clients", &total)
 	codec.Message(c, 4, "ring", &m.Ring, func(r *Ring) {
@@ -165,10 +162,9 @@ func (m *MaskedInput) fields(c *codec.Codec) {
 
 // vectors is a list of vectors: there are none where a relay holds them, and some elsewhere.
 func vectors(c *codec.Codec, tag int, field string, v *[][]byte, nonEmpty bool) {
-	switch c.Slices(tag, field, v, c.Releases, nonEmpty); {
-	case !c.ViaRelay && len(*v) == 0:
-		c.Missing(field)
-	case c.ViaRelay && len(*v) > 0:
+	c.Slices(tag, field, v, c.Releases, nonEmpty)
+	c.Needs(c.ViaRelay || len(*v) > 0, field)
+	if c.ViaRelay && len(*v) > 0 {
 		c.Fail(codec.ErrValue, field, "%d vectors, which the relay holds", len(*v))
 	}
 }
@@ -191,9 +187,7 @@ func (m *Quorum) fields(c *codec.Codec) {
 		codec.Client(c, 1, "client", &x.Client)
 		c.Exactly(2, "signature", &x.Signature, SignatureSize)
 	})
-	if len(m.Signatures) == 0 {
-		c.Missing("signatures")
-	}
+	c.Needs(len(m.Signatures) > 0, "signatures")
 }
 
 func (m *Unmask) fields(c *codec.Codec) {
@@ -221,9 +215,8 @@ func (m *Result) fields(c *codec.Codec) {
 	c.Round(1, &m.Round)
 	c.Number(2, "survivors", &m.Survivors)
 	c.Number(3, "answered", &m.Answered)
-	if c.Integers(4, "integers", &m.Integers, c.Releases); len(m.Integers) == 0 {
-		c.Missing("integers")
-	}
+	c.Integers(4, "integers", &m.Integers, c.Releases)
+	c.Needs(len(m.Integers) > 0, "integers")
 }
 
 func (m *Abort) fields(c *codec.Codec) {
@@ -252,7 +245,7 @@ func (m *Abort) fields(c *codec.Codec) {
 	case few != nil && lost != nil:
 		c.Fail(codec.ErrSyntax, "unrecoverable", "it stands beside its alternative")
 	case few == nil && lost == nil && lied == nil:
-		c.Missing("reason")
+		c.Needs(false, "reason")
 	case !c.Reads():
 	case few != nil:
 		few.Round, m.Reason = m.Round, few
@@ -272,9 +265,8 @@ func (m *Held) fields(c *codec.Codec) {
 func (m *Final) fields(c *codec.Codec) {
 	c.Bytes(1, "model", &m.Model)
 	c.Optional(2, "signature", &m.Signature, SignatureSize)
-	if c.Bytes(3, "receipt", &m.Receipt); len(m.Model) == 0 && len(m.Receipt) == 0 {
-		c.Missing("model")
-	}
+	c.Bytes(3, "receipt", &m.Receipt)
+	c.Needs(len(m.Model) > 0 || len(m.Receipt) > 0, "model")
 }
 
 // The message inside a Forward is encoded on its own, so that the relay need not understand it. A fault in it is a
@@ -300,9 +292,7 @@ func (m *Forward) fields(c *codec.Codec) {
 	kind, ok := KindOf(byte(code))
 	switch {
 	case code == 0 && len(inside) == 0:
-		if !m.Opens || m.Held {
-			c.Missing("message")
-		}
+		c.Needs(m.Opens && !m.Held, "message")
 	case code > 255 || !ok || kind >= KindForward:
 		c.Fail(codec.ErrSyntax, "kind", "no message of kind %d travels inside", code)
 	case m.Held && kind != KindMaskedInput && kind != KindUnmask:
@@ -311,7 +301,7 @@ func (m *Forward) fields(c *codec.Codec) {
 		c.Fail(codec.ErrValue, "opens", "%s is no delivery", kind)
 	case !c.Reads():
 	case len(inside) == 0:
-		c.Missing("message")
+		c.Needs(false, "message")
 	case len(inside) > c.Inside[kind]:
 		c.Fail(codec.ErrLimit, "message", "inside: %s of %d bytes, at most %d", kind, len(inside), c.Inside[kind])
 	default:
@@ -342,9 +332,8 @@ func (m *Partial) fields(c *codec.Codec) {
 	c.Round(1, &m.Round)
 	summed(c, &m.Stage)
 	codec.Bitmap(c, 3, "clients", &m.Clients)
-	if c.Slices(4, "sums", &m.Sums, c.Releases, false); len(m.Sums) == 0 {
-		c.Missing("sums")
-	}
+	c.Slices(4, "sums", &m.Sums, c.Releases, false)
+	c.Needs(len(m.Sums) > 0, "sums")
 }
 
 // summed is a stage whose messages have vectors.
@@ -373,9 +362,8 @@ func (m *RelayStatus) fields(c *codec.Codec) {
 }
 
 func planField(c *codec.Codec, v **Plan) {
-	if codec.Message(c, 1, "plan", v, func(p *Plan) { p.fields(c) }); *v == nil {
-		c.Missing("plan")
-	}
+	codec.Message(c, 1, "plan", v, func(p *Plan) { p.fields(c) })
+	c.Needs(*v != nil, "plan")
 }
 
 func (p *Plan) fields(c *codec.Codec) {
@@ -383,9 +371,8 @@ func (p *Plan) fields(c *codec.Codec) {
 	c.Round(2, &p.Round)
 	c.Text(3, "phase", &p.Phase)
 	codec.Required(c, 4, "cohort", &p.Cohort, func(o *Cohort) { o.fields(c) })
-	if codec.List(c, 5, "releases", &p.Releases, c.Releases, func(r *Release) { r.fields(c) }); len(p.Releases) == 0 {
-		c.Missing("releases")
-	}
+	codec.List(c, 5, "releases", &p.Releases, c.Releases, func(r *Release) { r.fields(c) })
+	c.Needs(len(p.Releases) > 0, "releases")
 	c.Bytes(6, "broadcast", &p.Broadcast)
 	c.Optional(7, "signature", &p.Signature, SignatureSize)
 }
@@ -428,16 +415,15 @@ func (k *Keys) fields(c *codec.Codec) {
 func encryptedShares(c *codec.Codec, v *[]EncryptedShare) {
 	codec.List(c, 3, "shares", v, c.Neighbours, func(s *EncryptedShare) {
 		codec.Client(c, 1, "peer", &s.Peer)
-		c.NonEmpty(2, "ciphertext", &s.Ciphertext)
+		c.Bytes(2, "ciphertext", &s.Ciphertext)
+		c.Needs(len(s.Ciphertext) > 0, "ciphertext")
 		codec.Message(c, 3, "committed", &s.Committed, func(o *Commitments) {
 			c.Fixed(1, "seed", o.Seed[:])
 			c.Fixed(2, "key", o.Key[:])
 			c.Exactly(3, "signature", &o.Signature, SignatureSize)
 		})
 	})
-	if len(*v) == 0 {
-		c.Missing("shares")
-	}
+	c.Needs(len(*v) > 0, "shares")
 }
 
 func revealedShares(c *codec.Codec, v *[]RevealedShare) {
@@ -446,7 +432,5 @@ func revealedShares(c *codec.Codec, v *[]RevealedShare) {
 		codec.Client(c, 1, "of", &s.Of)
 		c.Fixed(2, "share", s.Share[:])
 	})
-	if len(*v) == 0 {
-		c.Missing("shares")
-	}
+	c.Needs(len(*v) > 0, "shares")
 }

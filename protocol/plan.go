@@ -396,18 +396,16 @@ func (r Release) packedSize() int { return (r.Len*int(r.Width) + 7) / 8 }
 // IsWhole reports whether a message has all its parts. Only a message that has may be encoded.
 func IsWhole(m Message) bool {
 	switch m := m.(type) {
+	case nil:
+		return true
 	case *Roster:
-		return m == nil || m.Load == nil
+		return m.Load == nil
 	case *Delivery:
-		return m == nil || m.Load == nil
-	case *Announce:
-		return IsWhole(m.Delivery)
-	case *Survivors:
-		return IsWhole(m.Next)
+		return m.Load == nil
 	case *Forward:
 		return IsWhole(m.Message)
 	default:
-		return true
+		return IsWhole(Piggyback(m))
 	}
 }
 

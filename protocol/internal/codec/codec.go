@@ -11,16 +11,12 @@ import (
 	"sync"
 )
 
-// Rules that a field or a message breaks.
+// Rules that a field or a message breaks, as package wire describes them.
 var (
-	// ErrSyntax: not protobuf, or a field that is unknown, stands twice or out of order, or is of another type.
 	ErrSyntax = errors.New("malformed encoding")
-	// ErrValue: a field is missing, has a wrong length, or is out of range or order.
-	ErrValue = errors.New("invalid value")
-	// ErrLimit: more than the limits allow.
-	ErrLimit = errors.New("above the limit")
-	// ErrIdeal: a field that only an ideal sum sends; a real sum sends it in another form.
-	ErrIdeal = errors.New("of an ideal sum, which does not travel")
+	ErrValue  = errors.New("invalid value")
+	ErrLimit  = errors.New("above the limit")
+	ErrIdeal  = errors.New("of an ideal sum, which does not travel")
 )
 
 // Fault says which field breaks a rule.
@@ -122,8 +118,12 @@ func (c *Codec) Fail(rule error, field, format string, args ...any) {
 	c.b = nil
 }
 
-// Missing says that a field must not be empty.
-func (c *Codec) Missing(field string) { c.Fail(ErrValue, field, "it is missing or empty") }
+// Needs refuses a field that must be there, and not empty.
+func (c *Codec) Needs(there bool, field string) {
+	if !there {
+		c.Fail(ErrValue, field, "it is missing or empty")
+	}
+}
 
 // Ideal refuses to write what only an ideal sum sends.
 func (c *Codec) Ideal(is bool, field string) {

@@ -267,20 +267,12 @@ func (c *Codec) length(field string, b []byte, n int) {
 // Bytes is a slice of any length; no bytes are nil.
 func (c *Codec) Bytes(tag int, field string, v *[]byte) { set(c, v, bytes(c, tag, field, *v, false)) }
 
-// NonEmpty is a slice of any length except 0.
-func (c *Codec) NonEmpty(tag int, field string, v *[]byte) {
-	if c.Bytes(tag, field, v); len(*v) == 0 {
-		c.Missing(field)
-	}
-}
-
 // Bitmap is a subset of the clients of a roster.
 func Bitmap[B ~[]byte](c *Codec, tag int, field string, v *B) {
 	set(c, v, bytes(c, tag, field, *v, false))
+	c.Needs(len(*v) > 0, field)
 	if most := c.Clients/8 + min(1, c.Clients%8); c.mode == reads && len(*v) > most {
 		c.Fail(ErrLimit, field, "%d bytes, at most %d", len(*v), most)
-	} else if len(*v) == 0 {
-		c.Missing(field)
 	}
 }
 
@@ -341,7 +333,7 @@ func Message[T any](c *Codec, tag int, field string, v **T, fields func(*T)) {
 // Required is a message inside that is never missing.
 func Required[T any](c *Codec, tag int, field string, v *T, fields func(*T)) {
 	if c.mode == reads && !c.next(tag, long, field) {
-		c.Missing(field)
+		c.Needs(false, field)
 		return
 	}
 	c.message(tag, field, -1, func() { fields(v) })
@@ -359,11 +351,10 @@ func List[T any](c *Codec, tag int, field string, v *[]T, most int, fields func(
 // Slices is a list of bytes, at most most of them.
 func (c *Codec) Slices(tag int, field string, v *[][]byte, most int, nonEmpty bool) {
 	entries(c, tag, field, v, most, func(i int, x *[]byte) {
-		if set(c, x, c.entry(tag, *x)); nonEmpty && len(*x) == 0 {
-			c.enter(field, i)
-			c.Missing("")
-			c.leave()
-		}
+		set(c, x, c.entry(tag, *x))
+		c.enter(field, i)
+		c.Needs(!nonEmpty || len(*x) > 0, "")
+		c.leave()
 	})
 }
 
