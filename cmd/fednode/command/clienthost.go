@@ -36,17 +36,13 @@ import (
 // all of them are told of, and tables that follow from it. It also knows whose enrolment is valid,
 // and whom the operator has revoked.
 type clientHost struct {
-	data     string
-	reading  reading
-	consent  *consent
-	told     parties
-	sessions int                          // that each takes part in; 0: until the process is stopped
-	list     func() ([]clientSpec, error) // reads the lists of ids again; nil: they stay
-	relays   []admission.Contact          // that are dialled; none: the aggregator is
-	moved    *admission.Contact           // where the aggregator is by now; nil: where the states say
-	noise    client.Samplers
-	costs    dp.Cache
-	pacing   node.Pacing
+	*clientCmd // the call
+	told       parties
+	relays     []admission.Contact // that are dialled; none: the aggregator is
+	moved      *admission.Contact  // where the aggregator is by now; nil: where the states say
+	noise      client.Samplers
+	costs      dp.Cache
+	pacing     node.Pacing
 
 	mu      sync.Mutex
 	public  []byte
@@ -73,7 +69,7 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	if e, err = agreement.Open(p); err != nil {
 		return nil, nil, err
 	}
-	d.reading.of(&e.Config)
+	d.of(&e.Config)
 	d.public, d.opened, d.refusal, d.set = public, e, d.consent.refuses(p), nil
 	return e, d.refusal, nil
 }
@@ -87,7 +83,7 @@ func (d *clientHost) consented(public []byte, state string, ledger *store.Ledger
 	if e.Start != nil {
 		warnOmitted(e, ledger.Sessions(), log)
 	}
-	return consented(e, public, state, d.consent, log)
+	return consented(e, public, state, &d.consent, log)
 }
 
 // declines notes why the client of a state declines the session that there is; nil: it does not.
@@ -117,47 +113,33 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 	if set == nil || d.opened != e {
 		told := leftOut{log: log}
 		var err error
-		if set, err = experiment.OpenOwn(ctx, e, d.data, told.record); err != nil {
+		if set, err = experiment.OpenOwn(ctx, e, d.Data, told.record); err != nil {
 			return nil, at.holding, withoutContent(err)
 		}
 		told.end()
 		for _, n := range set.Notices {
-			log.Warn().Str("data", d.data).Msg(n.String())
+			log.Warn().Str("data", d.Data).Msg(n.String())
 		}
-		if err = told.scale(d.data, set.Len(), e.Data.Min, e.Data.Max); err != nil {
+		if err = told.scale(d.Data, set.Len(), e.Data.Min, e.Data.Max); err != nil {
 			return nil, at.holding, err
 		}
-		if lists, err = d.again(); err != nil {
+		specs, err := d.specs()
+		if err != nil {
 			return nil, at.holding, err
+		}
+		lists = make(map[string]algorithm.PartyData, len(specs))
+		for _, other := range specs {
+			lists[other.state] = other.holding
 		}
 		if d.opened == e {
 			d.set, d.holding = set, lists
 		}
 	}
-	holding, read := lists[at.state]
-	switch {
-	case !read:
-		return set, at.holding, nil
-	case holding.User != at.holding.User: // its ledger counts what one user has spent
+	holding := lists[at.state]
+	if holding.User != at.holding.User { // its ledger counts what one user has spent
 		return nil, at.holding, fmt.Errorf("%w: --ids has %q where it had %q when this process started; a client stays with its user. Add users at the end of the list", errOther, holding.User, at.holding.User)
 	}
 	return set, holding, nil
-}
-
-// again reads the lists of ids, by the client's state.
-func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
-	if d.list == nil {
-		return nil, nil
-	}
-	specs, err := d.list()
-	if err != nil {
-		return nil, err
-	}
-	lists := make(map[string]algorithm.PartyData, len(specs))
-	for _, at := range specs {
-		lists[at.state] = at.holding
-	}
-	return lists, nil
 }
 
 func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
@@ -176,7 +158,7 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	}
 	p, err := agreement.Party(e, holding, set)
 	if err == nil && p.Ratings == 0 {
-		log.Warn().Str("data", d.data).Msg("they hold no rating of this party to train on: it takes part like all others, with an empty record")
+		log.Warn().Str("data", d.Data).Msg("they hold no rating of this party to train on: it takes part like all others, with an empty record")
 	}
 	return p, err
 }
@@ -195,9 +177,9 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
+	running := &runningAccount{state: at.state, member: m, most: d.MaxEpsilon}
 	defer monitor.Own(running.account)()
-	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); {
+	for n := 0; err == nil && (n < d.Sessions || d.Sessions == 0); {
 		var counts bool
 		if counts, err = d.session(ctx, at, m, monitor, workers, log); counts {
 			n++
@@ -212,9 +194,9 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 	here := log.With().Stringer("place", m.Membership.Enrolment.Ticket.Place).Logger()
 	m.Workers, m.Observer = workers, observer
 	c, err := node.NewClient(node.ClientConfig{Member: m.Member, Ledger: m.Ledger, Entropy: entropy.System(),
-		Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, TellAffordable: d.consent.tells,
+		Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, TellAffordable: d.TellAffordable,
 		Declined: func(why error) { d.declines(at.state, why) },
-		Open:     func(public []byte) (*node.Job, error) { return d.jobAt(public, at, m.Ledger, &here) },
+		Open:     func(public []byte) (*node.Job, error) { return d.job(public, at, m.Ledger, &here) },
 	})
 	if err != nil {
 		return false, err
@@ -232,31 +214,46 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 	return counts, err
 }
 
-// jobAt makes the job of the client at a state. The owner's consents and the client's results go
+// job makes the job of the client at a state. The owner's consents and the client's results go
 // into that state.
-func (d *clientHost) jobAt(public []byte, at clientSpec, ledger *store.Ledger, log *zerolog.Logger) (*node.Job, error) {
+func (d *clientHost) job(public []byte, at clientSpec, ledger *store.Ledger, log *zerolog.Logger) (*node.Job, error) {
+	e, refusal, err := d.experiment(public)
+	if err != nil {
+		return nil, err
+	}
 	var trained *experiment.Party
-	job, err := d.job(public, func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
-		p, err := d.party(ctx, e, at, log)
-		if err != nil {
-			return nil, err
-		}
-		trained = p
-		log.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
-		return p, nil
-	})
-	if err == nil {
-		job.Refusal = cmp.Or(job.Refusal, describedBefore(at.state, job.Terms.Session, public))
-		job.Consented = func() error { return d.consented(public, at.state, ledger, log) }
-		job.Keep = func() error {
+	job := &node.Job{
+		Terms:   terms(e),
+		Refusal: cmp.Or(refusal, describedBefore(at.state, e.Session(), public)),
+		Agreed:  func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) },
+		Train: func(ctx context.Context) (client.Trainer, error) {
+			p, err := d.party(ctx, e, at, log)
+			if err != nil {
+				return nil, err
+			}
+			trained = p
+			log.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
+			return p, nil
+		},
+		Consented: func() error { return d.consented(public, at.state, ledger, log) },
+		Keep: func() error {
 			if c := trained.Clipped(); c.Clipped > 0 {
 				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
 			}
 			told := log.With().Str("next", d.next(at)).Logger()
-			return full(party.KeepResult(trained, public, at.state, job.Terms.Session, &told))
-		}
+			return full(party.KeepResult(trained, public, at.state, e.Session(), &told))
+		},
 	}
-	return job, err
+	if e.About().Clients == algorithm.Users {
+		job.Worst = func(context.Context) (client.Trainer, error) { return e.LargestParty(job.Agreed) }
+	}
+	_, job.DropsLate = e.Instance().(algorithm.Stopper)
+	if e.Private() {
+		job.Budget, job.Limit = &e.Privacy.Budget, d.limit(e.Privacy.Budget)
+		job.Ceilings = d.within(e.Privacy.Budget)
+		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.Statement(dp.Result{}).Relation}
+	}
+	return job, nil
 }
 
 // next returns a command that shows the owner of a client the result of its last session. It stands in a log, which has
@@ -264,32 +261,10 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, ledger *store.Ledger, l
 func (d *clientHost) next(at clientSpec) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	words := []string{"fednode", "recommend", "--state", at.state, "--data", d.data, "--user", "USER"}
+	words := []string{"fednode", "recommend", "--state", at.state, "--data", d.Data, "--user", "USER"}
 	users := at.holding.User != "" || d.set != nil && len(d.set.UserIDs) > 0
 	if e := d.opened; e == nil || e.Data.Profile != nil || !users {
 		words = []string{"fednode", "status", "--state", at.state}
 	}
 	return strings.Join(screen.Quoted(words), " ")
-}
-
-func (d *clientHost) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
-	e, refusal, err := d.experiment(public)
-	if err != nil {
-		return nil, err
-	}
-	job := &node.Job{Refusal: refusal, Agreed: func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) },
-		Train: func(ctx context.Context) (client.Trainer, error) { return train(ctx, e) }}
-	if e.About().Clients == algorithm.Users {
-		job.Worst = func(context.Context) (client.Trainer, error) {
-			return e.LargestParty(func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) })
-		}
-	}
-	_, job.DropsLate = e.Instance().(algorithm.Stopper)
-	if e.Private() {
-		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
-		job.Ceilings = d.consent.within(e.Privacy.Budget)
-		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.Statement(dp.Result{}).Relation}
-	}
-	job.Terms = terms(e)
-	return job, nil
 }

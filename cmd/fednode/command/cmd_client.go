@@ -22,7 +22,6 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
@@ -41,15 +40,7 @@ type clientCmd struct {
 	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json; needed until all are enrolled."`
 
-	MaxEpsilon     float64  `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
-	MaxDelta       float64  `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
-	Ceiling        []string `sep:"none" placeholder:"E/PERIOD" help:"The most that the sessions within any period of that length may cost, beside --max-epsilon: 2/30d is 2 in any 30 days; 12h and 52w are periods, too. May be repeated."`
-	TellAffordable bool     `help:"A client that declines a session for its cost also says which of 20, 10, 5, 2, 1, 0.5, 0.2 and 0.1 it could afford. The aggregator learns that of this client, the server how many clients there are of each."`
-
-	RequireMode  string  `enum:"semi-honest,active" default:"semi-honest" help:"What sums must defend against at the least: in a session in mode semi-honest, an aggregator that lies can learn this client's contribution with hardly any noise. active: refuse such sessions."`
-	MinColluders float64 `default:"0.01" placeholder:"SHARE" help:"The least share of clients that a session must reckon with pooling what they see with the aggregator; any above 0 is one client at the least. 0: agree to an epsilon that counts on every other client to be honest."`
-	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
-	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+	consent
 
 	Relay []string `sep:"none" placeholder:"MULTIADDR" help:"Where a relay is, as it prints it, /p2p/ and its name included, or the aggregator itself: dialled in its place; may be repeated. Clients begin with different ones, and go on with the next when a connection fails. Enrolling takes the aggregator all the same."`
 
@@ -77,11 +68,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	consent, err := c.consent()
-	if err != nil {
-		return err
-	}
-	if err = c.reading.check(); err != nil {
+	if err = cmp.Or(c.read(), c.check()); err != nil {
 		return err
 	}
 	if c.Sessions < 0 {
@@ -91,7 +78,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 		return cli.Misusef("--state is needed, and --items goes with --check")
 	}
 	if c.Donate != "" || c.Withdraw || c.Federation != "" {
-		return c.donate(ctx, specs, consent, s, &log)
+		return c.donate(ctx, specs, s, &log)
 	}
 	if f, _, wrong := party.Of(specs[0].state, specs[0].invitation); wrong == nil && !c.Check { // else the call ends with that error
 		s.starts(&log, f)
@@ -104,7 +91,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	done, err := c.prepare(ctx, specs, consent, s, &log)
+	done, err := c.prepare(ctx, specs, s, &log)
 	if done || err != nil {
 		return err
 	}
@@ -115,7 +102,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	defer stop()
 	monitor.Disk(c.State)
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, moved: moved, list: c.specs, declined: make(map[string]error)}
+	common := &clientHost{clientCmd: c, told: parties{path: c.Revocations}, relays: relays, moved: moved, declined: make(map[string]error)}
 	monitor.Check(common.Check)
 	defer common.told.follow(ctx, monitor, &log)()
 	errs := make([]error, len(specs))
@@ -183,14 +170,14 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 
 // hold opens the data before an invitation is used. Until a session begins only --experiment says the
 // scale; without it any number is taken.
-func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent, log *zerolog.Logger) (*holdings, error) {
+func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, log *zerolog.Logger) (*holdings, error) {
 	var agreed config.Config
-	if given.experiment != nil {
-		agreed = *given.experiment
+	if c.experiment != nil {
+		agreed = *c.experiment
 	}
 	c.of(&agreed)
 	o := experiment.DataOptions(agreed)
-	if given.experiment == nil {
+	if c.experiment == nil {
 		low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
 		o.Min, o.Max, o.MaybeTimes = &low, &high, false
 	}
@@ -201,22 +188,22 @@ func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent
 		return nil, err
 	}
 	h.left.end()
-	if given.experiment != nil {
+	if c.experiment != nil {
 		if err = h.left.scale(c.Data, h.set.Len(), h.set.Min, h.set.Max); err != nil {
 			return nil, err
 		}
 	}
-	h.look(specs, given.experiment)
+	h.look(specs, c.experiment)
 	return h, nil
 }
 
 // prepare reads what the client's owner has, before an invitation is used. done says that --check asks
 // for no more. The ratings are read again for a session.
-func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *consent, s *streams, log *zerolog.Logger) (done bool, err error) {
+func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, s *streams, log *zerolog.Logger) (done bool, err error) {
 	if c.Data == "-" && !c.Check {
 		return false, nil // it can be read once
 	}
-	h, err := c.hold(ctx, specs, given, log)
+	h, err := c.hold(ctx, specs, log)
 	if !c.Check { // whose output is for the owner alone
 		err = withoutContent(err)
 	}
@@ -260,37 +247,4 @@ func (c *clientCmd) allUsers() ([]string, error) {
 			"List the ids of all users, one a line, with --ids or in %s (fedsim data ids DATA writes such a list)", c.Users, filepath.Join(dir, usersBeside))
 	}
 	return ids, misused(usersBeside, err)
-}
-
-func (c *clientCmd) consent() (*consent, error) {
-	switch {
-	case !(c.MaxEpsilon > 0):
-		return nil, cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
-	case !(c.MaxDelta > 0 && c.MaxDelta < 1):
-		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
-	case !(c.MinColluders >= 0 && c.MinColluders < 1):
-		return nil, cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", c.MinColluders)
-	}
-	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment, tells: c.TellAffordable}
-	for _, text := range c.Ceiling {
-		limit, err := parseCeiling(text)
-		if err != nil {
-			return nil, cli.Misusef("--ceiling %s: %w", text, err)
-		}
-		given.ceilings = append(given.ceilings, limit)
-	}
-	if c.Experiment == "" {
-		return given, nil
-	}
-	said, err := config.ReadFile(c.Experiment)
-	if err != nil {
-		return nil, err
-	}
-	agreed, err := config.Resolve(said)
-	if err != nil {
-		return nil, err
-	}
-	given.experiment = &agreed
-	asked := dp.Budget{Epsilon: algorithm.Epsilon.Value(agreed), Delta: algorithm.Delta.Or(agreed, 0)}
-	return given, given.keeps("--experiment "+c.Experiment, asked, algorithm.Mode.Of(agreed), algorithm.Colluders.Or(agreed, math.Inf(1)), algorithm.UnitOf(agreed))
 }

@@ -34,15 +34,51 @@ import (
 // consent holds the conditions under which a client takes part. The operator has signed who the server is, but the server alone chooses its
 // demands: the budget of the ledger too, and how many clients it assumes to stay and not to collude.
 type consent struct {
-	epsilon    float64        // upper limit of the cost of all sessions together
-	delta      float64        // upper limit of the delta at which epsilon is counted
-	mode       string         // weakest mode of sums that is accepted; "": any
-	colluders  float64        // smallest share of colluders that sums must withstand
-	unit       string         // that is protected; "" and any: whatever is
-	experiment *config.Config // the only experiment that is agreed to; nil: any
-	file       string         // where that stands
-	ceilings   []node.Ceiling // upper limits of the cost within periods
-	tells      bool           // a client may say what it could afford
+	MaxEpsilon     float64  `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	MaxDelta       float64  `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	Ceiling        []string `sep:"none" placeholder:"E/PERIOD" help:"The most that the sessions within any period of that length may cost, beside --max-epsilon: 2/30d is 2 in any 30 days; 12h and 52w are periods, too. May be repeated."`
+	TellAffordable bool     `help:"A client that declines a session for its cost also says which of 20, 10, 5, 2, 1, 0.5, 0.2 and 0.1 it could afford. The aggregator learns that of this client, the server how many clients there are of each."`
+
+	RequireMode  string  `enum:"semi-honest,active" default:"semi-honest" help:"What sums must defend against at the least: in a session in mode semi-honest, an aggregator that lies can learn this client's contribution with hardly any noise. active: refuse such sessions."`
+	MinColluders float64 `default:"0.01" placeholder:"SHARE" help:"The least share of clients that a session must reckon with pooling what they see with the aggregator; any above 0 is one client at the least. 0: agree to an epsilon that counts on every other client to be honest."`
+	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
+	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+
+	experiment *config.Config // that of Experiment; nil: any
+	ceilings   []node.Ceiling // those of Ceiling
+}
+
+// read checks the owner's conditions, and reads the experiment.
+func (o *consent) read() error {
+	switch {
+	case !(o.MaxEpsilon > 0):
+		return cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", o.MaxEpsilon)
+	case !(o.MaxDelta > 0 && o.MaxDelta < 1):
+		return cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", o.MaxDelta)
+	case !(o.MinColluders >= 0 && o.MinColluders < 1):
+		return cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", o.MinColluders)
+	}
+	for _, text := range o.Ceiling {
+		limit, err := parseCeiling(text)
+		if err != nil {
+			return cli.Misusef("--ceiling %s: %w", text, err)
+		}
+		o.ceilings = append(o.ceilings, limit)
+	}
+	if o.Experiment == "" {
+		return nil
+	}
+	said, err := config.ReadFile(o.Experiment)
+	if err != nil {
+		return err
+	}
+	agreed, err := config.Resolve(said)
+	if err != nil {
+		return err
+	}
+	o.experiment = &agreed
+	asked := dp.Budget{Epsilon: algorithm.Epsilon.Value(agreed), Delta: algorithm.Delta.Or(agreed, 0)}
+	return o.keeps("--experiment "+o.Experiment, asked, algorithm.Mode.Of(agreed), algorithm.Colluders.Or(agreed, math.Inf(1)), algorithm.UnitOf(agreed))
 }
 
 // refuses says why the client takes no part in a session, if so. The session's terms follow from its configuration (agreement.Open).
@@ -54,17 +90,17 @@ func (o *consent) refuses(p *agreement.Public) error {
 	}
 	agreed, err := agreement.Publish(*o.experiment, p.Facts, p.Session)
 	if err != nil {
-		return cli.Misusef("--experiment %s: it does not go with the session's data: %w", o.file, err)
+		return cli.Misusef("--experiment %s: it does not go with the session's data: %w", o.Experiment, err)
 	}
 	if other := p.Other(agreed); len(other) > 0 {
-		return cli.Misusef("--experiment %s: the session is of another experiment, other in %s", o.file, strings.Join(other, ", "))
+		return cli.Misusef("--experiment %s: the session is of another experiment, other in %s", o.Experiment, strings.Join(other, ", "))
 	}
 	return nil
 }
 
 // limit is the upper limit of the cost of all sessions of a ledger together, counted as the present session counts its own budget.
 func (o *consent) limit(session dp.Budget) *dp.Budget {
-	session.Epsilon = min(o.epsilon, math.MaxFloat64) // inf: whatever each of them states
+	session.Epsilon = min(o.MaxEpsilon, math.MaxFloat64) // inf: whatever each of them states
 	return &session
 }
 
@@ -72,24 +108,21 @@ func (o *consent) limit(session dp.Budget) *dp.Budget {
 func (o *consent) keeps(whose string, b dp.Budget, mode string, colluders float64, unit dp.Unit) error {
 	noiseless := math.IsInf(b.Epsilon, 1)
 	switch {
-	case noiseless && !math.IsInf(o.epsilon, 1):
-		return cli.Misusef("--max-epsilon %v: %s has sums without noise, which only inf allows", o.epsilon, whose)
-	case !(b.Epsilon <= o.epsilon):
-		return cli.Misusef("--max-epsilon %v: %s has a budget of epsilon=%v, which is more", o.epsilon, whose, b.Epsilon)
-	case !noiseless && !(b.Delta <= o.delta):
-		return cli.Misusef("--max-delta %v: %s counts its epsilon at delta=%v, which is more", o.delta, whose, b.Delta)
-	case o.mode == graph.Active.String() && mode != o.mode:
-		return cli.Misusef("--require-mode %s: %s is in mode %s", o.mode, whose, mode)
-	case !(colluders >= o.colluders):
-		return cli.Misusef("--min-colluders %v: %s reckons with a share of %v who collude", o.colluders, whose, colluders)
-	case o.unit != "" && o.unit != anyUnit && o.unit != string(unit) && !noiseless:
-		return cli.Misusef("--unit %s: %s protects unit=%s; --unit %s agrees to it", o.unit, whose, unit, unit)
+	case noiseless && !math.IsInf(o.MaxEpsilon, 1):
+		return cli.Misusef("--max-epsilon %v: %s has sums without noise, which only inf allows", o.MaxEpsilon, whose)
+	case !(b.Epsilon <= o.MaxEpsilon):
+		return cli.Misusef("--max-epsilon %v: %s has a budget of epsilon=%v, which is more", o.MaxEpsilon, whose, b.Epsilon)
+	case !noiseless && !(b.Delta <= o.MaxDelta):
+		return cli.Misusef("--max-delta %v: %s counts its epsilon at delta=%v, which is more", o.MaxDelta, whose, b.Delta)
+	case o.RequireMode == graph.Active.String() && mode != o.RequireMode:
+		return cli.Misusef("--require-mode %s: %s is in mode %s", o.RequireMode, whose, mode)
+	case !(colluders >= o.MinColluders):
+		return cli.Misusef("--min-colluders %v: %s reckons with a share of %v who collude", o.MinColluders, whose, colluders)
+	case o.Unit != "" && o.Unit != "any" && o.Unit != string(unit) && !noiseless:
+		return cli.Misusef("--unit %s: %s protects unit=%s; --unit %s agrees to it", o.Unit, whose, unit, unit)
 	}
 	return nil
 }
-
-// anyUnit is the --unit of an owner to whom all are right.
-const anyUnit = "any"
 
 // consented tells the owner in one line what a client takes part in, and keeps it in the state with the owner's limits on epsilon.
 func consented(e *experiment.Experiment, public []byte, state string, by *consent, log *zerolog.Logger) error {
@@ -98,7 +131,7 @@ func consented(e *experiment.Experiment, public []byte, state string, by *consen
 		return err
 	}
 	c.Agreement = digestOf(public)
-	c.MaxEpsilon = strconv.FormatFloat(by.epsilon, 'g', -1, 64)
+	c.MaxEpsilon = strconv.FormatFloat(by.MaxEpsilon, 'g', -1, 64)
 	c.Ceilings = lists.Map(by.ceilings, func(c node.Ceiling) string { return c.Name })
 	if err = store.SaveConsent(state, c); err != nil {
 		return err

@@ -63,8 +63,8 @@ func TestClientDecidesWhatASessionMayCost(t *testing.T) {
 		{10, agreed, same + "delta=1e-6", "other in delta"},
 		{4, agreed, same, "--max-epsilon 4"},
 	} {
-		cmd := &clientCmd{MaxEpsilon: c.epsilon, MaxDelta: 1e-5, Experiment: c.file}
-		given, err := cmd.consent()
+		given := &consent{MaxEpsilon: c.epsilon, MaxDelta: 1e-5, Experiment: c.file}
+		err := given.read()
 		if err == nil { // else the owner's experiment is beyond the owner's limits
 			err = given.refuses(published(t, c.settings))
 		}
@@ -73,12 +73,12 @@ func TestClientDecidesWhatASessionMayCost(t *testing.T) {
 		}
 	}
 	for _, epsilon := range []float64{0, -1, math.NaN()} {
-		if given, err := (&clientCmd{MaxEpsilon: epsilon, MaxDelta: 1e-5}).consent(); err == nil {
+		if given := (&consent{MaxEpsilon: epsilon, MaxDelta: 1e-5}); given.read() == nil {
 			t.Errorf("--max-epsilon %v: %+v", epsilon, given)
 		}
 	}
 	for _, delta := range []float64{0, 1, math.NaN()} {
-		if given, err := (&clientCmd{MaxEpsilon: 1, MaxDelta: delta}).consent(); err == nil {
+		if given := (&consent{MaxEpsilon: 1, MaxDelta: delta}); given.read() == nil {
 			t.Errorf("--max-delta %v: %+v", delta, given)
 		}
 	}
@@ -90,9 +90,9 @@ func TestRefusedSessionIsNotTrainedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &clientHost{data: "no such folder", consent: &consent{epsilon: 10}}
+	d := &clientHost{clientCmd: &clientCmd{Data: "no such folder", consent: consent{MaxEpsilon: 10}}}
 	for range 2 { // from what is kept, too
-		job, err := d.job(text, nil) // whose call would panic
+		job, err := d.job(text, clientSpec{state: t.TempDir()}, nil, nil) // for which there are no data to train on
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,8 +112,8 @@ func TestConsentIsKeptAfterTheLedgerAccepts(t *testing.T) {
 	}
 	log := zerolog.Nop()
 	at := clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}
-	d := &clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10}}
-	job, err := d.jobAt(text, at, nil, &log)
+	d := &clientHost{clientCmd: &clientCmd{Data: demo + "/ratings.csv", User: "7", State: at.state, consent: consent{MaxEpsilon: 10}}}
+	job, err := d.job(text, at, nil, &log)
 	if err == nil {
 		_, err = job.Train(t.Context())
 	}
@@ -144,7 +144,7 @@ func TestSessionIsNotDescribedTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job, err := (&clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10, delta: 1e-5}}).jobAt(text, at, nil, &log)
+		job, err := (&clientHost{clientCmd: &clientCmd{Data: demo + "/ratings.csv", consent: consent{MaxEpsilon: 10, MaxDelta: 1e-5}}}).job(text, at, nil, &log)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -197,7 +197,7 @@ func TestRoomIsAskedBeforeTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, run := results.NewFolder(openedtest.Experiment(t, "algorithm=lfl-sgdmf rounds=2 out="+full))
-	_, client := (&clientHost{data: demo + "/ratings.csv"}).party(t.Context(), e, clientSpec{state: full, holding: algorithm.PartyData{User: "7"}}, &log)
+	_, client := (&clientHost{clientCmd: &clientCmd{Data: demo + "/ratings.csv"}}).party(t.Context(), e, clientSpec{state: full, holding: algorithm.PartyData{User: "7"}}, &log)
 	for who, err := range map[string]error{"run": run, "client": client, "server's state": serve(full, ""), "server's --out": serve(t.TempDir(), full)} {
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "are left on the disk of /proc,") {
 			t.Errorf("%s: %v", who, err)

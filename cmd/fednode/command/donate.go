@@ -19,7 +19,7 @@ import (
 )
 
 // donate writes the gift of a user's ratings, or the gift without ratings that takes it back. It sends nothing.
-func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *consent, s *streams, log *zerolog.Logger) error {
+func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, s *streams, log *zerolog.Logger) error {
 	if c.Donate == "" || c.Users != "" || c.Invitation != "" || c.Check || c.Federation == "" {
 		return cli.Misusef("--donate FILE, --federation FILE and --state go together, without --users, --invitation and --check: a donor takes no part in sums, and has no place among the clients. --withdraw goes with them")
 	}
@@ -43,7 +43,7 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, given *conse
 	}
 	g := agreement.Gift{Federation: fmt.Sprintf("%x", f.Hash()), At: time.Now().Unix(), Items: []string{}, Values: []float32{}}
 	if !c.Withdraw {
-		h, failed := c.hold(ctx, specs, given, log)
+		h, failed := c.hold(ctx, specs, log)
 		if failed == nil {
 			failed = h.confirmed()
 		}

@@ -47,9 +47,8 @@ func TestOwnersFloors(t *testing.T) {
 		{"semi-honest", 0, "rating", "algorithm=vfl-sgdmf accountant=rdp parties=20 rounds=2 delta=1e-6", ""},
 		{"semi-honest", 0, "any", "algorithm=vfl-sgdmf accountant=rdp parties=20 rounds=2 delta=1e-6", ""},
 	} {
-		cmd := &clientCmd{MaxEpsilon: 10, MaxDelta: 1e-5, RequireMode: c.mode, MinColluders: c.colluders, Unit: c.unit}
-		owner, err := cmd.consent()
-		if err != nil {
+		owner := &consent{MaxEpsilon: 10, MaxDelta: 1e-5, RequireMode: c.mode, MinColluders: c.colluders, Unit: c.unit}
+		if err := owner.read(); err != nil {
 			t.Fatal(err)
 		}
 		config := resolved(t, c.settings)
@@ -71,7 +70,7 @@ func TestOwnersFloors(t *testing.T) {
 		}
 	}
 	for _, share := range []float64{-0.1, 1, math.NaN()} {
-		if owner, err := (&clientCmd{MaxEpsilon: 1, MaxDelta: 1e-5, MinColluders: share}).consent(); err == nil {
+		if owner := (&consent{MaxEpsilon: 1, MaxDelta: 1e-5, MinColluders: share}); owner.read() == nil {
 			t.Errorf("--min-colluders %v: %+v", share, owner)
 		}
 	}
@@ -103,7 +102,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	var said bytes.Buffer
 	log := zerolog.New(&said)
 	for range 2 { // a restart has nothing to add
-		if err = consented(e, nil, state, &consent{epsilon: 10}, &log); err != nil {
+		if err = consented(e, nil, state, &consent{MaxEpsilon: 10}, &log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,7 +135,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	said.Reset()
 	active, err := agreement.Open(published(t, "algorithm=lfl-sgdmf contribution=all-ratings epsilon=10 rounds=5 tolerance=0.3 secagg=real mode=active colluders=0.1"))
 	if err == nil {
-		err = consented(active, nil, state, &consent{epsilon: 10}, &log)
+		err = consented(active, nil, state, &consent{MaxEpsilon: 10}, &log)
 	}
 	if err != nil || strings.Contains(said.String(), "warn") || strings.Contains(said.String(), "lying") {
 		t.Errorf("%v, %s", err, said.String())
@@ -217,8 +216,7 @@ func TestOwnExperimentKeepsTheLimits(t *testing.T) {
 		if err := os.WriteFile(file, []byte("secagg: real\n"+settings), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := &clientCmd{MaxEpsilon: 10, MaxDelta: 1e-5, RequireMode: "active", MinColluders: 0.2, Unit: "user", Experiment: file}
-		_, err := cmd.consent()
+		err := (&consent{MaxEpsilon: 10, MaxDelta: 1e-5, RequireMode: "active", MinColluders: 0.2, Unit: "user", Experiment: file}).read()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(strings.ReplaceAll(err.Error(), file, "FILE"), want) {
 			t.Errorf("%q: %v; want %q", settings, err, want)
 		}

@@ -178,12 +178,12 @@ func TestAnotherScaleIsRefusedAsAWhole(t *testing.T) {
 		stars += "7," + itoa(i) + "," + itoa(i) + "\n"
 	}
 	log := zerolog.Nop()
-	d := &clientHost{data: written(t, "ratings.csv", stars)}
+	d := &clientHost{clientCmd: &clientCmd{Data: written(t, "ratings.csv", stars), User: "7"}}
 	_, err = d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log)
 	if !errors.Is(err, errScale) || !strings.Contains(err.Error(), "of 10 ratings") || !strings.Contains(err.Error(), " 5 are outside") {
 		t.Errorf("10 stars: %v; want a refusal that counts 5 of 10", err)
 	}
-	d = &clientHost{data: written(t, "ratings.csv", "userId,movieId,rating\n7,1,9\n7,2,9\n7,3,3\n")}
+	d = &clientHost{clientCmd: &clientCmd{Data: written(t, "ratings.csv", "userId,movieId,rating\n7,1,9\n7,2,9\n7,3,3\n"), User: "7"}}
 	if _, err = d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log); err != nil {
 		t.Errorf("two slips: %v", err)
 	}
@@ -207,7 +207,7 @@ func TestIDsAreReadAgain(t *testing.T) {
 		if failed != nil {
 			t.Fatal(failed)
 		}
-		d := &clientHost{data: c.Data, list: c.specs, opened: e}
+		d := &clientHost{clientCmd: c, opened: e}
 		_, which, failed := d.ratings(t.Context(), e, specs[0], &log)
 		return which, failed
 	}
@@ -241,7 +241,7 @@ func TestLogsHoldNoRating(t *testing.T) {
 	} {
 		var text bytes.Buffer
 		log := zerolog.New(&text)
-		d := &clientHost{data: written(t, "ratings.csv", "userId,movieId,rating\n7,1,4\n7,2,4\n7,3,3\n"+c.row+"\n")}
+		d := &clientHost{clientCmd: &clientCmd{Data: written(t, "ratings.csv", "userId,movieId,rating\n7,1,4\n7,2,4\n7,3,3\n"+c.row+"\n"), User: "7"}}
 		_, err := d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log)
 		all := strings.ReplaceAll(text.String(), `"line":5`, ":5") + fmt.Sprint(err)
 		if strings.Contains(all, "73.625") || !strings.Contains(all, c.says) {

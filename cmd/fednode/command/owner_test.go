@@ -35,7 +35,7 @@ func TestOwnerIsToldWhatIsLeftOut(t *testing.T) {
 		}
 		var said bytes.Buffer
 		log := zerolog.New(&said)
-		d := &clientHost{data: file}
+		d := &clientHost{clientCmd: &clientCmd{Data: file, User: "7"}}
 		p, err := d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log)
 		if err != nil {
 			t.Fatal(err)

@@ -150,8 +150,8 @@ func TestClientWarnsOfAForgottenSession(t *testing.T) {
 		}
 		var said bytes.Buffer
 		log := zerolog.New(&said)
-		d := &clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10}}
-		job, err := d.jobAt(text, clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}, ledger, &log)
+		d := &clientHost{clientCmd: &clientCmd{Data: demo + "/ratings.csv", User: "7", consent: consent{MaxEpsilon: 10}}}
+		job, err := d.job(text, clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}, ledger, &log)
 		if err == nil {
 			err = job.Consented()
 		}
