@@ -18,14 +18,21 @@ type Start struct {
 	From   string   // the folder, for messages
 	Digest [32]byte // of the file that holds all the rest
 
-	Algorithm, Feedback string
-	Rank                int
-	Min, Max            float64 // of the rating scale
+	Basis
 	// Released holds matrices whose rows belong to ids. A row of an item or user that the last session did not have stays.
 	// It is nil for a client of a deployment, who knows of the releases by their digest.
 	Released []model.Embeddings
 	// Sessions lists the sessions that Released depends on, the first one first.
 	Sessions []PastSession
+}
+
+// Basis says what releases are of.
+type Basis struct {
+	Algorithm string  `json:"algorithm"`
+	Feedback  string  `json:"feedback"`
+	Rank      int     `json:"rank"`
+	Min       float64 `json:"min"` // of the rating scale
+	Max       float64 `json:"max"`
 }
 
 // PastSession states what a session has cost.

@@ -19,7 +19,7 @@ import (
 func record() *algorithm.Start {
 	epsilon := 5.
 	return &algorithm.Start{
-		Algorithm: "lfl-sgdmf", Feedback: "explicit", Rank: 2, Min: 0.5, Max: 5,
+		Basis: algorithm.Basis{Algorithm: "lfl-sgdmf", Feedback: "explicit", Rank: 2, Min: 0.5, Max: 5},
 		Released: []model.Embeddings{
 			model.NewEmbeddings("item_embeddings", model.Wrap(2, 2, []float64{1, 2.5, -3, math.Inf(1)}), []string{"a", "b"}),
 			model.NewEmbeddings("none", model.NewMatrix(0, 3), nil),

@@ -153,13 +153,8 @@ func (c *comparison) differs(what string, is, must any) {
 // Start states what a session starts from. The server alone has the releases: clients get them as part of the first
 // model. The digest binds them to the session, since a client signs for the hash of the whole agreement.
 type Start struct {
-	Digest    string `json:"digest"` // SHA-256 of the file with the releases, in hex
-	Algorithm string `json:"algorithm"`
-	Feedback  string `json:"feedback"`
-	Rank      int    `json:"rank"`
-	// Min and Max are the rating scale of the releases.
-	Min      float64       `json:"min"`
-	Max      float64       `json:"max"`
+	Digest string `json:"digest"` // SHA-256 of the file with the releases, in hex
+	algorithm.Basis
 	Sessions []PastSession `json:"sessions"` // the first one first
 
 	from string // where the releases are, for messages
@@ -180,7 +175,7 @@ func StartOf(s *algorithm.Start) *Start {
 	if s == nil {
 		return nil
 	}
-	out := &Start{Digest: hex.EncodeToString(s.Digest[:]), Algorithm: s.Algorithm, Feedback: s.Feedback, Rank: s.Rank, Min: s.Min, Max: s.Max, from: s.From}
+	out := &Start{Digest: hex.EncodeToString(s.Digest[:]), Basis: s.Basis, from: s.From}
 	for _, p := range s.Sessions {
 		past := PastSession{Session: p.Session, Epsilon: p.Epsilon, Delta: p.Delta, Unit: p.Unit}
 		if p.Search != nil {
@@ -199,8 +194,7 @@ func (s *Start) start() (*algorithm.Start, error) {
 	if s == nil {
 		return nil, nil
 	}
-	out := &algorithm.Start{From: s.from, Algorithm: s.Algorithm, Feedback: s.Feedback, Rank: s.Rank, Min: s.Min, Max: s.Max}
-	out.From = cmp.Or(out.From, "the release that the server states")
+	out := &algorithm.Start{From: cmp.Or(s.from, "the release that the server states"), Basis: s.Basis}
 	digest, err := hex.DecodeString(s.Digest)
 	if err != nil || len(digest) != len(out.Digest) {
 		return nil, fmt.Errorf("the digest of the start is %.80q; %d bytes in hex are needed", s.Digest, len(out.Digest))

@@ -303,10 +303,10 @@ func (e *Experiment) Record(s server.Strategy, trained *model.Trained, skipped i
 	if err != nil {
 		return nil, err
 	}
-	out := &algorithm.Start{
+	out := &algorithm.Start{Released: released, Basis: algorithm.Basis{
 		Algorithm: e.About().Name, Feedback: algorithm.Feedback.Chosen(e.Config), Rank: int(algorithm.Rank.Chosen(e.Config)),
-		Min: e.Data.Min, Max: e.Data.Max, Released: released,
-	}
+		Min: e.Data.Min, Max: e.Data.Max,
+	}}
 	if e.Start != nil {
 		out.Sessions = append(out.Sessions, e.Start.Sessions...)
 	}

@@ -37,13 +37,9 @@ const (
 
 // header is the part of the file that is text.
 type header struct {
-	Algorithm string                  `json:"algorithm"`
-	Feedback  string                  `json:"feedback"`
-	Rank      int                     `json:"rank"`
-	Min       float64                 `json:"min"`
-	Max       float64                 `json:"max"`
-	Sessions  []algorithm.PastSession `json:"sessions"`
-	Matrices  []matrix                `json:"matrices"`
+	algorithm.Basis
+	Sessions []algorithm.PastSession `json:"sessions"`
+	Matrices []matrix                `json:"matrices"`
 }
 
 type matrix struct {
@@ -54,7 +50,7 @@ type matrix struct {
 
 // Encode returns the bytes of the file.
 func Encode(s *algorithm.Start) ([]byte, error) {
-	h := header{Algorithm: s.Algorithm, Feedback: s.Feedback, Rank: s.Rank, Min: s.Min, Max: s.Max, Sessions: s.Sessions, Matrices: []matrix{}}
+	h := header{s.Basis, s.Sessions, []matrix{}}
 	var numbers []byte
 	for _, x := range s.Released {
 		rows, cols := x.Matrix.Dims()
@@ -102,7 +98,7 @@ func Decode(b []byte) (*algorithm.Start, error) {
 		}
 	}
 	rest = rest[length:]
-	s := &algorithm.Start{Algorithm: h.Algorithm, Feedback: h.Feedback, Rank: h.Rank, Min: h.Min, Max: h.Max, Sessions: h.Sessions, Digest: sha256.Sum256(b)}
+	s := &algorithm.Start{Basis: h.Basis, Sessions: h.Sessions, Digest: sha256.Sum256(b)}
 	for _, m := range h.Matrices {
 		rows := len(m.IDs)
 		if m.Cols < 0 || rows > 0 && m.Cols > len(rest)/8/rows {
