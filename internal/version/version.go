@@ -9,15 +9,16 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 )
 
-// module is the module of the version; the program may be of another module that imports it.
-const module = "github.com/fedsim/fedsim"
-
-// unknown is the revision of a build without information.
-const unknown = "unknown"
+const (
+	module  = "github.com/fedsim/fedsim" // of the version; the program may be of another module that imports it
+	unknown = "unknown"                  // the revision of a build without information
+	short   = 12                         // characters of a commit or a digest in texts for people
+)
 
 // release is the version of this source; -dev marks source that is not released yet. A build of a tag
 // states the tag instead. Release builds may set it with -ldflags "-X github.com/fedsim/fedsim/internal/version.release=v0.1.0",
@@ -73,12 +74,8 @@ func (i *Info) stamped(build *debug.BuildInfo) bool {
 		return false
 	}
 	if build.Main.Path != module { // a program of another module, with another revision
-		for _, d := range build.Deps {
-			if d.Path == module && d.Replace == nil {
-				return i.versioned(d.Version)
-			}
-		}
-		return false
+		at := slices.IndexFunc(build.Deps, func(d *debug.Module) bool { return d.Path == module && d.Replace == nil })
+		return at >= 0 && i.versioned(build.Deps[at].Version)
 	}
 	for _, s := range build.Settings {
 		switch s.Key {
@@ -136,27 +133,22 @@ var commit = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
 
 // Source is the revision, followed by whether it was modified, or by the digest of the program
 // where it is unknown: "unknown, binary 1a2b...".
-func (i Info) Source() string { return i.source(len(i.Revision), len(i.Binary)) }
-
-func (i Info) source(ofRevision, ofBinary int) string {
-	text := i.Revision[:ofRevision]
+func (i Info) Source() string {
+	text := i.Revision
 	if i.Modified {
 		text += ", modified"
 	}
 	if i.Binary != "" {
-		text += ", binary " + i.Binary[:ofBinary]
+		text += ", binary " + i.Binary
 	}
 	return text
 }
 
-// short is the number of characters of a commit or a digest in texts for people.
-const short = 12
-
 // String returns a text like "v0.1.0-dev (revision 1a2b3c4d5e6f, modified)".
 func (i Info) String() string {
-	ofRevision := len(i.Revision)
 	if commit.MatchString(i.Revision) {
-		ofRevision = short
+		i.Revision = i.Revision[:short]
 	}
-	return i.Version + " (revision " + i.source(ofRevision, min(short, len(i.Binary))) + ")"
+	i.Binary = i.Binary[:min(short, len(i.Binary))]
+	return i.Version + " (revision " + i.Source() + ")"
 }
