@@ -61,16 +61,15 @@ var ErrHollow = errors.New("only ideal sums that draw their noise themselves can
 
 // checkFrom reports settings that keep a run from continuing, from being continued or from being hollow.
 func (c Config) checkFrom() error {
-	if c.From == nil && c.Between == nil && c.Hollow == nil {
+	_, durable := c.Strategy.(server.Durable)
+	switch {
+	case c.From == nil && c.Between == nil && c.Hollow == nil:
 		return nil
-	}
-	if c.Hollow != nil && (c.Real || c.Draw != secagg.DrawSum || c.From != nil) {
+	case c.Hollow != nil && (c.Real || c.Draw != secagg.DrawSum || c.From != nil):
 		return ErrHollow
-	}
-	if _, ok := c.Strategy.(server.Durable); !ok {
+	case !durable:
 		return errors.New("the strategy is not a server.Durable: its state cannot be kept")
-	}
-	if c.From == nil {
+	case c.From == nil:
 		return nil
 	}
 	if n := len(c.From.Rounds); n == 0 || n >= c.Rounds || len(c.From.Trainers) != len(c.Trainers) {

@@ -320,7 +320,9 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 			f.present.Skipped, f.present.Survivors, f.present.Answered = ev.Err, 0, 0
 		case protocol.StageClosed:
 			f.present.Stages[ev.Stage], f.staged = f.now.Sub(f.staged), f.now
-		default:
+		case protocol.WorkFailed, protocol.InputUnusable, protocol.PlanRefused:
+			return fmt.Errorf("round %d: %s: %s: %w", ev.Round, ev.Party, ev.Kind, ev.Err)
+		default: // the outcome has the others as numbers
 		}
 	}
 	for _, e := range eff.Send {
@@ -337,13 +339,6 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 			due = due.Add(f.cfg.Network.Compute)
 		}
 		f.queue.work(due, work{by: a.to, job: w})
-	}
-	for _, ev := range eff.Events {
-		switch ev.Kind {
-		case protocol.WorkFailed, protocol.InputUnusable, protocol.PlanRefused:
-			return fmt.Errorf("round %d: %s: %s: %w", ev.Round, ev.Party, ev.Kind, ev.Err)
-		default: // the outcome has these as numbers
-		}
 	}
 	return nil
 }
