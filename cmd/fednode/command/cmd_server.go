@@ -255,21 +255,17 @@ func (c *serverCmd) abandon(ctx context.Context, s *streams, log *zerolog.Logger
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	session, err := party.SessionIn(filepath.Join(c.State, party.PublicFile))
+	at, err := party.StandingOf(c.State)
 	if err != nil {
 		return err
 	}
-	ended, err := party.EndedIn(c.State)
-	if err != nil {
-		return err
-	}
-	if session == "" || ended != "" {
+	if at.Session == "" || at.Ended != "" {
 		return cli.Misusef("--abandon: %s has no session that has not ended", c.State)
 	}
-	if err = party.Abandon(c.State, session); err != nil {
+	if err = party.Abandon(c.State, at.Session); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "abandoned  %s\n", session)
+	_, err = fmt.Fprintf(s.out, "abandoned  %s\n", at.Session)
 	return err
 }
 

@@ -129,21 +129,17 @@ func serverSession(state, dir string) (*sessionLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	ended, err := party.SessionIn(filepath.Join(dir, party.EndedFile))
-	if err != nil {
-		return nil, err
-	}
-	gone, err := party.WasAbandoned(dir)
+	at, err := party.StandingOf(dir)
 	switch {
 	case err != nil:
 		return nil, err
-	case ended == l.Session && gone:
+	case at.Abandoned:
 		l.Is = "abandoned"
 	case released:
 		l.Is, l.Model, l.Rounds = "ended", model, summed.Rounds
 		to, failed := os.Readlink(filepath.Join(state, party.CurrentLink))
 		l.Current = failed == nil && filepath.Join(state, to) == model
-	case ended == l.Session:
+	case at.Ended != "":
 		l.Is = "ended without a model here"
 	}
 	return l, nil

@@ -445,7 +445,7 @@ func (x *Report) server() {
 			return fmt.Sprintf("session %x of %d clients", p.Session[:], p.Terms.Cohort.All()), nil
 		}, "--abandon ends the session"},
 		file{party.EndedFile, func(string) (string, error) {
-			if ended, err := party.EndedIn(x.dir); err != nil || ended == "" {
+			if at, err := party.StandingOf(x.dir); err != nil || at.Ended == "" {
 				return "", err
 			}
 			return "the session has ended", nil

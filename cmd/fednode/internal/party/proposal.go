@@ -44,14 +44,11 @@ type Proposal struct {
 // Propose returns the state's session if it has not ended, and else a new session. again is the
 // value of --again if the experiment is still the experiment of the ended session; "" is none.
 func Propose(c config.Config, f agreement.Facts, dir, again string) (*Proposal, error) {
-	ended, err := EndedIn(dir)
+	at, err := StandingOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	gone, err := WasAbandoned(dir)
-	if err != nil {
-		return nil, err
-	}
+	ended, gone := at.Ended, at.Abandoned
 	p, other, err := kept(c, f, dir, ended != "")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -70,7 +67,14 @@ func Propose(c config.Config, f agreement.Facts, dir, again string) (*Proposal, 
 		}
 		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, %s. --again end says its end once more to an aggregator that has lost it. Another experiment begins a session by itself", ended, cost)
 	} // what has ended may also be in a form that this version does not read
-	p, text, err := draw(c, f)
+	var session protocol.SessionID
+	if _, err = io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {
+		return nil, err
+	}
+	if p, err = agreement.Publish(c, f, session); err != nil {
+		return nil, err
+	}
+	text, err := p.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -108,18 +112,6 @@ func kept(c config.Config, f agreement.Facts, dir string, ended bool) (p *agreem
 		other = differences(before, p)
 	}
 	return p, other, nil
-}
-
-func draw(c config.Config, f agreement.Facts) (p *agreement.Public, text []byte, err error) {
-	var session protocol.SessionID
-	if _, err = io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {
-		return nil, nil, err
-	}
-	if p, err = agreement.Publish(c, f, session); err != nil {
-		return nil, nil, err
-	}
-	text, err = p.Encode()
-	return p, text, err
 }
 
 // PutAside moves a server's files of an ended session to the session's own folder. Cut short, it is

@@ -29,28 +29,21 @@ import (
 // when its server is started again, whatever has become of the folder that they were read from.
 const StartFile = "start.bin"
 
-// lastStart is the value of --start-from for the newest model of the state.
-const lastStart = "last"
-
-// ReadStart reads the releases that a session of a state starts from; nil for none. While a session of the state runs, last
-// stands for the releases that this session started from.
+// ReadStart reads the releases that a session of a state starts from; nil for none. last stands for the newest model of the
+// state or, while a session of it runs, for the releases that this session started from.
 func ReadStart(c config.Config, dir string) (*algorithm.Start, error) {
 	from := algorithm.StartFrom.Of(c)
 	if from == "" || !algorithm.Of(c).About().Has(algorithm.StartFrom.Key) {
 		return nil, nil
 	}
-	if from != lastStart {
+	if from != "last" {
 		return readStart(from)
 	}
-	session, err := SessionIn(filepath.Join(dir, PublicFile))
+	at, err := StandingOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	ended, err := EndedIn(dir)
-	if err != nil {
-		return nil, err
-	}
-	if session != "" && ended == "" {
+	if at.Session != "" && at.Ended == "" {
 		s, failed := copied(dir)
 		if failed == nil && s == nil {
 			failed = cli.Misusef("--start-from last: the session of %s, which has not ended, starts from nothing; leave --start-from out, or end that session with --abandon", dir)
@@ -208,27 +201,37 @@ type OfSession struct {
 
 // SessionIn reads the session that a file names; "" where there is no such file.
 func SessionIn(path string) (string, error) {
-	var of OfSession
-	if found, err := atomicfile.FindJSON(path, &of); err != nil || !found {
-		return "", err
-	}
-	if b, bad := hex.DecodeString(of.Session); bad != nil || len(b) != len(protocol.SessionID{}) { // it becomes a folder's name
-		return "", fmt.Errorf("%s: its session is %.40q; %d bytes in hex are needed", path, of.Session, len(protocol.SessionID{}))
-	}
-	return of.Session, nil
+	of, err := sessionIn(path)
+	return of.Session, err
 }
 
-// EndedIn is the session of a server's state, if that has ended; else "".
-func EndedIn(dir string) (string, error) {
-	session, err := SessionIn(filepath.Join(dir, PublicFile))
-	if err != nil || session == "" {
-		return "", err
+func sessionIn(path string) (of OfSession, err error) {
+	if found, err := atomicfile.FindJSON(path, &of); err != nil || !found {
+		return OfSession{}, err
 	}
-	of, err := SessionIn(filepath.Join(dir, EndedFile))
-	if err != nil || of != session {
-		return "", err
+	if b, bad := hex.DecodeString(of.Session); bad != nil || len(b) != len(protocol.SessionID{}) { // it becomes a folder's name
+		return OfSession{}, fmt.Errorf("%s: its session is %.40q; %d bytes in hex are needed", path, of.Session, len(protocol.SessionID{}))
 	}
-	return session, nil
+	return of, nil
+}
+
+// Standing is how the session of a server's state stands.
+type Standing struct {
+	Session   string // in hex; "": there is none
+	Ended     string // the same once it has ended; else ""
+	Abandoned bool   // it ended before its last round, without a model
+}
+
+// StandingOf reads how the session of a server's state stands.
+func StandingOf(dir string) (s Standing, err error) {
+	if s.Session, err = SessionIn(filepath.Join(dir, PublicFile)); err != nil || s.Session == "" {
+		return s, err
+	}
+	end, err := sessionIn(filepath.Join(dir, EndedFile))
+	if end.Session == s.Session {
+		s.Ended, s.Abandoned = end.Session, end.Abandoned
+	}
+	return s, err
 }
 
 // Knows reports whether a server's state has the folder of an earlier session.
@@ -248,13 +251,6 @@ func End(dir, session string) error {
 // Abandon marks the session of a state as ended without a model before its last round.
 func Abandon(dir, session string) error {
 	return store.WriteJSON(filepath.Join(dir, EndedFile), OfSession{session, true})
-}
-
-// WasAbandoned reports whether the session of a state ended before its last round.
-func WasAbandoned(dir string) (bool, error) {
-	var of OfSession
-	_, err := atomicfile.FindJSON(filepath.Join(dir, EndedFile), &of)
-	return of.Abandoned, err
 }
 
 // ModelFolderOf returns the folder of a session's model in a server's state.
