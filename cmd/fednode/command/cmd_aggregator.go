@@ -334,10 +334,7 @@ func (p *parties) follow(ctx context.Context, monitor *ops.Monitor, log *zerolog
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		onHangup(ctx, monitor, log, "revocations read again", p.again)
-	}()
-	return func() { cancel(); <-done }
+	var following sync.WaitGroup
+	following.Go(func() { onHangup(ctx, monitor, log, "revocations read again", p.again) })
+	return func() { cancel(); following.Wait() }
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -71,7 +68,10 @@ func (c *alignCmd) Run(ctx context.Context, s *streams) error {
 	} else {
 		log.Info().Msg("aligned already; --again aligns anew")
 	}
-	return c.print(s.out, have, role)
+	return shown.ExecuteTemplate(s.out, "alignment", struct {
+		*party.Alignment
+		File string // of the server
+	}{have, filepath.Join(c.State, party.UsersFile)})
 }
 
 func (c *alignCmd) ids(role protocol.Role) ([]string, error) {
@@ -121,21 +121,4 @@ func (c *alignCmd) align(ctx context.Context, cfg node.AlignConfig, have *party.
 	}
 	have.Ended = true
 	return have, have.Write(c.State)
-}
-
-func (c *alignCmd) print(w io.Writer, a *party.Alignment, role protocol.Role) error {
-	fmt.Fprintf(w, "alignment  %s\n", a.Attempt[:8])
-	fmt.Fprintf(w, "rows       %s\n", units.Count(a.Users))
-	if role != protocol.Server {
-		fmt.Fprintf(w, "own        %s\n", units.Count(len(a.Rows)))
-		return nil
-	}
-	for k, n := range a.Lists {
-		fmt.Fprintf(w, "client %-4d%s ids\n", k, units.Count(n))
-	}
-	for k, n := range a.Shared {
-		fmt.Fprintf(w, "in %-8d%s rows\n", k+1, units.Count(n))
-	}
-	fmt.Fprintf(w, "users      %s\n", filepath.Join(c.State, party.UsersFile))
-	return nil
 }

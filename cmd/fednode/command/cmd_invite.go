@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/peer"
@@ -27,16 +27,16 @@ type inviteCmd struct {
 	Name       string `help:"Name of a federation that is founded."`
 	Clients    int    `placeholder:"N" help:"How many clients a federation that is founded has. --add makes them more."`
 
-	AggregatorKey string        `placeholder:"PUBLIC" help:"The aggregator's public key, as keygen printed it."`
-	Address       []string      `sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is dialled, like /dns4/agg.example.org/tcp/7946; may be repeated."`
-	Place         []string      `sep:"none" help:"Whom to invite: server, aggregator or like \"client 3\"; may be repeated. Default: all."`
-	Expires       time.Duration `default:"168h" help:"For how long invitations are good."`
-	Add           int           `placeholder:"N" help:"Add so many clients' places to the federation, in a new epoch that the operator signs, and invite to them. The aggregator reads --federation again on SIGHUP. Identities and ledgers stay."`
-	Remove        []string      `sep:"none" placeholder:"PLACE" help:"Give up a client's place for good, in a new epoch: its holder is out, and the place does not count as lost in later sessions; may be repeated."`
-	Revoke        []string      `sep:"none" placeholder:"PLACE" help:"Put out whoever holds a place, and void its invitations so far; may be repeated. Nobody is invited then. For the aggregator --aggregator-key names its key."`
-	HandOver      string        `placeholder:"FILE" help:"Make this key the operator's, in a new epoch that --operator signs: the present key, or the recovery key. Needs --list. Writes handover.json, with which the aggregator is started as --list."`
-	List          string        `placeholder:"FILE" help:"With --hand-over: who is enrolled, as fednode enrolled writes it."`
-	Recovery      string        `name:"recovery-key" placeholder:"PUBLIC" help:"Public half of a key that can hand over a federation that is founded, if the operator's key is lost."`
+	AggregatorKey string            `placeholder:"PUBLIC" help:"The aggregator's public key, as keygen printed it."`
+	Address       []string          `sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is dialled, like /dns4/agg.example.org/tcp/7946; may be repeated."`
+	Place         []admission.Place `sep:"none" help:"Whom to invite: server, aggregator or like \"client 3\"; may be repeated. Default: all."`
+	Expires       time.Duration     `default:"168h" help:"For how long invitations are good."`
+	Add           int               `placeholder:"N" help:"Add so many clients' places to the federation, in a new epoch that the operator signs, and invite to them. The aggregator reads --federation again on SIGHUP. Identities and ledgers stay."`
+	Remove        []admission.Place `sep:"none" placeholder:"PLACE" help:"Give up a client's place for good, in a new epoch: its holder is out, and the place does not count as lost in later sessions; may be repeated."`
+	Revoke        []admission.Place `sep:"none" placeholder:"PLACE" help:"Put out whoever holds a place, and void its invitations so far; may be repeated. Nobody is invited then. For the aggregator --aggregator-key names its key."`
+	HandOver      string            `placeholder:"FILE" help:"Make this key the operator's, in a new epoch that --operator signs: the present key, or the recovery key. Needs --list. Writes handover.json, with which the aggregator is started as --list."`
+	List          string            `placeholder:"FILE" help:"With --hand-over: who is enrolled, as fednode enrolled writes it."`
+	Recovery      string            `name:"recovery-key" placeholder:"PUBLIC" help:"Public half of a key that can hand over a federation that is founded, if the operator's key is lost."`
 
 	Out string `required:"" placeholder:"DIR" help:"Where invitations, tickets.json and revocations.json are kept."`
 	formatFlag
@@ -74,8 +74,7 @@ func (c *inviteCmd) Run(s *streams) error {
 		return o.handOver(c, s)
 	case len(c.Revoke) > 0:
 		return o.revoke(c, s)
-	}
-	if c.Add > 0 || len(c.Remove) > 0 {
+	case c.Add > 0 || len(c.Remove) > 0:
 		return o.grow(c, offer, s)
 	}
 	return o.invite(c, offer, s)
@@ -169,10 +168,7 @@ type invited struct {
 
 // invite writes the invitations and then tickets.json: a ticket that the aggregator knows of always has its invitation.
 func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error {
-	places, err := each("--place", c.Place, admission.ParsePlace)
-	if err != nil {
-		return err
-	}
+	places := c.Place
 	if len(places) == 0 {
 		places = append(places, admission.ServerPlace, admission.AggregatorPlace)
 		for id := range o.federation.Places() {
@@ -184,6 +180,7 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error
 	invitations := make([]*admission.Invitation, len(places)) // all are made before one is written
 	for k, p := range places {
 		offer.Place, offer.Serial = p, o.revocations.NextSerial(p)
+		var err error
 		if invitations[k], err = admission.Invite(o.key, o.federation, offer, entropy.System()); err != nil {
 			return cli.Misusef("%w", err)
 		}
@@ -192,7 +189,7 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error
 	for k, i := range invitations {
 		p := places[k]
 		path := filepath.Join(c.Out, invitationFile(p))
-		if err = admission.WriteInvitation(path, i); err != nil {
+		if err := admission.WriteInvitation(path, i); err != nil {
 			return errors.Join(err, o.keep(c.Out))
 		}
 		o.tickets = append(o.tickets, i.Ticket)
@@ -201,12 +198,7 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error
 	if err := o.keep(c.Out); err != nil {
 		return err
 	}
-	return c.print(s.out, done, func(t *tabwriter.Writer) {
-		fmt.Fprintln(t, "PLACE\tTICKET\tEXPIRES\tINVITATION")
-		for _, i := range done {
-			fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", i.Place, i.Serial, i.Expires.Format(time.RFC3339), i.File)
-		}
-	})
+	return c.print(s.out, done, "invited")
 }
 
 // contact is where invited parties find the aggregator.
@@ -240,14 +232,11 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 	if len(c.Place) > 0 {
 		return cli.Misusef("--revoke and --place do not go together; invite with a second call")
 	}
-	places, err := each("--revoke", c.Revoke, admission.ParsePlace)
-	if err != nil {
-		return err
-	}
 	var entries []admission.Revocation
-	for _, p := range places {
+	for _, p := range c.Revoke {
 		e := admission.Revocation{Place: p}
 		if p == admission.AggregatorPlace { // invitations name its key, so parties have to know that the key is out
+			var err error
 			if e.Identity, err = admission.ParsePublicKey(c.AggregatorKey); err != nil {
 				return cli.Misusef("--aggregator-key: with --revoke aggregator the key that is put out is needed: %w", err)
 			}
@@ -262,6 +251,7 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 		}
 		entries = append(entries, e)
 	}
+	var err error
 	if o.revocations, err = admission.Revoke(o.key, o.federation, o.revocations, entries...); err != nil {
 		return err
 	}
@@ -272,14 +262,15 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 	if err = o.keep(c.Out); err != nil {
 		return err
 	}
-	for _, p := range places { // void now, and in the way of the next one
-		if err = atomicfile.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil {
-			return err
-		}
+	if err = c.void(c.Revoke); err != nil {
+		return err
 	}
-	return c.print(s.out, map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path}, func(t *tabwriter.Writer) {
-		fmt.Fprintf(t, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
-	})
+	return c.print(s.out, map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path}, "revoked")
+}
+
+// void removes the invitations to places, which are of no use any more, and in the way of the next ones.
+func (c *inviteCmd) void(places []admission.Place) error {
+	return errors.Join(lists.Map(places, func(p admission.Place) error { return atomicfile.Remove(filepath.Join(c.Out, invitationFile(p))) })...)
 }
 
 // handOver makes another key the operator's. The list is written first: a federation that was handed over is of no use without it.
@@ -315,9 +306,7 @@ func (o *operator) handOver(c *inviteCmd, s *streams) error {
 		return err
 	}
 	done := map[string]any{"epoch": len(list.Federation.Epochs), "operator": next.Public(), "parties": len(list.Enrolments), "file": filepath.Join(c.Out, handoverFile)}
-	return c.print(s.out, done, func(t *tabwriter.Writer) {
-		fmt.Fprintf(t, "epoch %d  the operator is %s  %d parties  %s\n", done["epoch"], next.Public(), done["parties"], done["file"])
-	})
+	return c.print(s.out, done, "handed over")
 }
 
 type keygenCmd struct {
@@ -337,9 +326,7 @@ func (c *keygenCmd) Run(s *streams) error {
 	if err = admission.WriteKey(c.File, key); err != nil {
 		return err
 	}
-	return c.print(s.out, map[string]string{"public": key.Public().String(), "peer": id.String()}, func(t *tabwriter.Writer) {
-		fmt.Fprintf(t, "public  %s\npeer    %s\n", key.Public(), id)
-	})
+	return c.print(s.out, map[string]string{"public": key.Public().String(), "peer": id.String()}, "key")
 }
 
 func invitationFile(p admission.Place) string {
@@ -363,12 +350,8 @@ func readRevocations(path string, f *admission.Federation) (*admission.Revocatio
 // grow signs another epoch of the federation, and invites to the places that are new. The federation
 // is written before the invitations: what is invited to is always there.
 func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
-	places, err := each("--remove", c.Remove, admission.ParsePlace)
-	if err != nil {
-		return err
-	}
 	var gone []protocol.ClientID
-	for _, p := range places {
+	for _, p := range c.Remove {
 		if p.Role != protocol.Client || int64(p.Client) >= int64(o.federation.Places()) {
 			return cli.Misusef("--remove %s: a client's place is needed, from client 0 to client %d", p, o.federation.Places()-1)
 		}
@@ -384,10 +367,8 @@ func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
 	}
 	o.federation = next
 	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return next.Gone(t.Place) })
-	for _, p := range places { // an invitation that was not used is void
-		if err = atomicfile.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil {
-			return err
-		}
+	if err = c.void(c.Remove); err != nil {
+		return err
 	}
 	if c.Format != "json" {
 		if _, err = fmt.Fprintf(s.out, "epoch %d  %d places, %d given up  %s\n", len(next.Epochs), next.Places(), len(next.Retired()), c.Federation); err != nil {
@@ -396,7 +377,7 @@ func (o *operator) grow(c *inviteCmd, offer admission.Offer, s *streams) error {
 	}
 	if c.Add > 0 {
 		for id := first; id < next.Places(); id++ {
-			c.Place = append(c.Place, admission.ClientPlace(protocol.ClientID(id)).String())
+			c.Place = append(c.Place, admission.ClientPlace(protocol.ClientID(id)))
 		}
 		return o.invite(c, offer, s)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +29,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
-	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
@@ -61,17 +59,15 @@ type serverCmd struct {
 
 func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("server")
-	if c.Abandon {
+	switch {
+	case c.Abandon:
 		return c.abandon(ctx, s, &log)
-	}
-	if c.File == "" {
+	case c.File == "":
 		return cli.Misusef("no experiment file is named: fednode server experiment.yaml --items DIR --state %s; only --abandon needs none", c.State)
-	}
-	if c.Spare < 0 {
+	case c.Spare < 0:
 		return cli.Misusef("--spare %d: a number of places is needed", c.Spare)
-	}
-	if m := c.MayDecline; m != nil && !(*m >= 0 && *m <= 1) {
-		return cli.Misusef("--may-decline %v: a share from 0 to 1 is needed", *m)
+	case c.MayDecline != nil && !(*c.MayDecline >= 0 && *c.MayDecline <= 1):
+		return cli.Misusef("--may-decline %v: a share from 0 to 1 is needed", *c.MayDecline)
 	}
 	if f, _, err := party.Of(c.State, c.Invitation); err == nil { // else the call ends with that error
 		s.starts(&log, f)
@@ -137,19 +133,16 @@ func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	defer leave()
 	began := time.Now()
 	out, err := server.RunAndDrain(ctx)
-	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
-		return errors.Join(err, party.End(c.State, fmt.Sprintf("%x", e.Session())))
-	}
-	if errors.Is(err, node.ErrGrown) { // the next start begins a session of all places
-		return errors.Join(err, party.Abandon(c.State, fmt.Sprintf("%x", e.Session())))
-	}
-	if errors.Is(err, session.ErrDeclined) { // so has this one, and a start again would not change that
-		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, party.Abandon(c.State, fmt.Sprintf("%x", e.Session()))))
-	}
-	if errors.Is(err, node.ErrUnkept) {
+	switch is := fmt.Sprintf("%x", e.Session()); {
+	case errors.Is(err, protocol.ErrNothingReleased): // the session has ended all the same
+		return errors.Join(err, party.End(c.State, is))
+	case errors.Is(err, node.ErrGrown): // the next start begins a session of all places
+		return errors.Join(err, party.Abandon(c.State, is))
+	case errors.Is(err, session.ErrDeclined): // so has this one, and a start again would not change that
+		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, party.Abandon(c.State, is)))
+	case errors.Is(err, node.ErrUnkept):
 		return full(err)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	record, err := e.Record(n.Strategy, nil, int(out.Attempts.Opened-out.Attempts.Released))
@@ -205,13 +198,11 @@ func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *par
 	if changed != "" {
 		log.Info().Int("places", federation.Places()).Int("given_up", len(federation.Retired())).Int("spare", c.Spare).Msg(changed + ": these places do not count as lost")
 	}
-	items := c.Items
-	items = cmp.Or(items, algorithm.Data.Of(settings))
 	given, err := gifts(c.Donations, federation, log)
 	if err != nil {
 		return agreement.Facts{}, settings, err
 	}
-	f, err := facts(ctx, settings, items, c.Users, federation.Places(), given...)
+	f, err := facts(ctx, settings, cmp.Or(c.Items, algorithm.Data.Of(settings)), c.Users, federation.Places(), given...)
 	return f, settings, err
 }
 
@@ -346,11 +337,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if record != nil {
 		wrote = append(wrote, lineage.File)
 	}
-	text, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err = atomicfile.Write(filepath.Join(dir, party.SummaryFile), append(text, '\n'), 0o644); err != nil {
+	if err = atomicfile.WriteJSON(filepath.Join(dir, party.SummaryFile), s); err != nil {
 		return err
 	}
 	sessions, err := c.sessions(e, out)
@@ -394,26 +381,18 @@ func (c *serverCmd) sessions(e *experiment.Experiment, out *node.Outcome) (all [
 
 // print writes the summary for people, with commands that show more of the model.
 func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
-	together := "" // with earlier sessions, if there were any
-	if s.AllSessions != nil {
-		together = fmt.Sprintf("\nwith before %s", s.AllSessions)
+	var text strings.Builder
+	if err := shown.ExecuteTemplate(&text, "summary", struct {
+		*summary
+		Words string
+	}{s, s.Privacy.Words(e.Observers())}); err != nil {
+		return err
 	}
-	text := strings.Join([]string{
-		fmt.Sprintf("%s: %s clients, %s items", s.Algorithm, units.Count(s.Clients), units.Count(s.Items)),
-		"",
-		fmt.Sprintf("privacy     %s", s.Privacy.Words(e.Observers())),
-		fmt.Sprintf("statement   %s", s.Privacy) + together,
-		fmt.Sprintf("secure sum  %s, mode %s, noise %s", s.Secagg, s.Mode, s.Noise),
-		fmt.Sprintf("cohort      %s clients; %s may be lost in a round and %s may collude", units.Count(s.Clients), units.Count(s.Lost), units.Count(s.Collude)),
-		fmt.Sprintf("rounds      %d attempted, %d skipped, in %.1f s", s.Rounds, s.SkippedRounds, s.Seconds),
-		fmt.Sprintf("results     %s", s.Results),
-		"",
-	}, "\n")
 	next := [][]string{{"fedsim", "export", "--run", s.Results, "--to", "csv"}}
 	if e.Data.Profile == nil {
 		next = append(next, []string{"fedsim", "similar", "--run", s.Results, "--item", e.Data.ItemIDs[0]})
 	}
-	return screen.Print(w, text, next...)
+	return screen.Print(w, text.String(), next...)
 }
 
 // terms returns the terms that every party goes by in a session of an experiment.

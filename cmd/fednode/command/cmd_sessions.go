@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -64,19 +63,7 @@ func (c *sessionsCmd) Run(s *streams) error {
 	slices.SortFunc(lines, func(a, b sessionLine) int {
 		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Session, b.Session))
 	})
-	return c.print(s.out, lines, func(t *tabwriter.Writer) {
-		fmt.Fprintln(t, "SESSION\tBEGAN\tALGORITHM\tIS\tCLIENTS\tROUNDS\tEPSILON\tMODEL")
-		for _, l := range lines {
-			epsilon, model := "none", l.Model
-			if l.Budget > 0 {
-				epsilon = fmt.Sprint(l.Budget)
-			}
-			if l.Current {
-				model += " (current)"
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Session, l.Began.UTC().Format("2006-01-02 15:04"), l.Algorithm, l.Is, l.Clients, l.Rounds, epsilon, model)
-		}
-	})
+	return c.print(s.out, lines, "sessions")
 }
 
 // sessionsOfServer reads the present session, and the folders of those before it.

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/libp2p/go-libp2p/gologshim"
@@ -48,49 +47,25 @@ func (c *statusCmd) Run(ctx context.Context, s *streams) error {
 		return c.owner(s)
 	}
 	status, err := ops.Fetch(ctx, c.Ops)
-	if errors.Is(err, ops.ErrAddress) {
+	switch {
+	case errors.Is(err, ops.ErrAddress):
 		return cli.Misusef("--ops: %w", err)
-	}
-	if errors.Is(err, ops.ErrSilent) {
+	case errors.Is(err, ops.ErrSilent):
 		return fmt.Errorf("%w; say with --ops where the process shows its status, or read a client's own with --state", err)
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if c.Ready && !status.Ready {
+	case c.Ready && !status.Ready:
 		return fmt.Errorf("not ready: %s", cmp.Or(status.Trouble, "it has not registered with the aggregator"))
-	}
-	if c.Missing && status.Places == 0 {
+	case c.Missing && status.Places == 0:
 		return cli.Misusef("--missing: %s is a %s, and only an aggregator knows who is enrolled", c.Ops, status.Role)
-	}
-	if c.Missing {
+	case c.Missing:
 		if more := status.Away - len(status.Missing); more > 0 {
 			fmt.Fprintf(s.err, "and %d more\n", more)
 		}
 		_, err = io.WriteString(s.out, strings.Join(append(status.Missing, ""), "\n"))
 		return err
 	}
-	return c.print(s.out, status, func(t *tabwriter.Writer) {
-		fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\nround\t%d\nconnected\t%d\n",
-			status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Round, status.Connected)
-		if status.Trouble != "" {
-			fmt.Fprintf(t, "missing\t%s\n", status.Trouble)
-		}
-		if status.Places > 0 {
-			fmt.Fprintf(t, "enrolled\t%d of %d\naway\t%d\n", status.Enrolled, status.Places, status.Away)
-		}
-		if e := status.Last; e != nil {
-			fmt.Fprintf(t, "last event\t%s of the %s in round %d, %s", e.Kind, e.Party, e.Round, e.At.Format(time.RFC3339))
-			if e.Error != "" {
-				fmt.Fprintf(t, ": %s", e.Error)
-			}
-			fmt.Fprintln(t)
-		}
-		_ = t.Flush() // the last one returns its error
-		for i := range status.Accounts {
-			describeAccount(t, &status.Accounts[i])
-		}
-	})
+	return c.print(s.out, status, "status")
 }
 
 func (c *statusCmd) owner(s *streams) error {
@@ -104,7 +79,7 @@ func (c *statusCmd) owner(s *streams) error {
 	if err != nil {
 		return err
 	}
-	return c.print(s.out, account, func(t *tabwriter.Writer) { describeAccount(t, account) })
+	return c.print(s.out, account, "account")
 }
 
 // readOwner reads a client's state. No process may be running on it.
@@ -164,19 +139,6 @@ func (r *runningAccount) account() (*store.Account, error) {
 		r.charges, r.sessions = charges, len(consents)
 	}
 	return r.known, nil
-}
-
-func describeAccount(b io.Writer, a *store.Account) {
-	fmt.Fprintf(b, "place\t%s\n", a.Place)
-	for _, s := range a.Sessions {
-		fmt.Fprintf(b, "session\t%s, %s, since %s\n", s.Session, s.Algorithm, s.At.Format("2006-01-02 15:04"))
-		fmt.Fprintf(b, "  consented to\t%s\n", s.Terms())
-		fmt.Fprintf(b, "  spent\tepsilon %s in %d of %d rounds\n", store.RoundedUp(s.Spent), s.Charged, s.Rounds)
-	}
-	fmt.Fprintf(b, "in all\t%s\n", a.InAll())
-	if a.Logged > 0 {
-		fmt.Fprintf(b, "log\t%d entries at the end of the last session; %s shows an auditor each session, and no rating\n", a.Logged, party.ReceiptsFile)
-	}
 }
 
 // mostLeftOut limits the records that an owner is told of one by one.
@@ -260,12 +222,7 @@ func (c *checkCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		err = cli.PrintJSON(s.out, x)
-	} else {
-		err = x.Print(s.out)
-	}
-	if err == nil && x.Wrong > 0 {
+	if err = c.print(s.out, x, "check"); err == nil && x.Wrong > 0 {
 		err = fmt.Errorf("%s: %d of %d findings are wrong", c.State, x.Wrong, len(x.Findings))
 	}
 	return err
@@ -327,11 +284,8 @@ func (c *enrolledCmd) list() (*admission.List, error) {
 	return &list, list.Verify(f.Operator)
 }
 
-// timeFormat is the format of times in all lines of logs, in UTC.
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
-
-func init() {
-	zerolog.TimeFieldFormat, zerolog.TimestampFunc = timeFormat, func() time.Time { return time.Now().UTC() }
+func init() { // times in all lines of logs are in UTC
+	zerolog.TimeFieldFormat, zerolog.TimestampFunc = "2006-01-02T15:04:05.000Z07:00", func() time.Time { return time.Now().UTC() }
 }
 
 // streams is where a command writes, and how it was called.

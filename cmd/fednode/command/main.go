@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"text/tabwriter"
+	"text/template"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,11 +28,13 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/store"
 	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
 )
 
@@ -124,13 +127,25 @@ type formatFlag struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// print writes a value as JSON, or what table writes, with columns between its tabs.
-func (f formatFlag) print(w io.Writer, v any, table func(*tabwriter.Writer)) error {
+//go:embed shown.tmpl
+var shownText string
+
+var shown = template.Must(template.New("shown").Funcs(template.FuncMap{
+	"count":   units.Count,
+	"next":    func(k int) int { return k + 1 },
+	"rounded": store.RoundedUp,
+	"time":    func(t time.Time) string { return t.Format(time.RFC3339) },
+}).Parse(shownText))
+
+// print writes a value as JSON, or as a part of shown.tmpl has it.
+func (f formatFlag) print(w io.Writer, v any, part string) error {
 	if f.Format == "json" {
 		return cli.PrintJSON(w, v)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	table(t)
+	if err := shown.ExecuteTemplate(t, part, v); err != nil {
+		return err
+	}
 	return t.Flush()
 }
 

@@ -60,7 +60,7 @@ func TestRunningAccount(t *testing.T) {
 		t.Error("it is reckoned up again without need")
 	}
 	var text strings.Builder
-	if describeAccount(&text, a); !strings.Contains(text.String(), "spent") || !strings.Contains(text.String(), "epsilon 4.38 in 1 of 4 rounds") {
+	if failed := shown.ExecuteTemplate(&text, "account", a); failed != nil || !strings.Contains(text.String(), "spent") || !strings.Contains(text.String(), "epsilon 4.38 in 1 of 4 rounds") {
 		t.Errorf("%s", &text)
 	}
 }

@@ -2,11 +2,9 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,6 +50,7 @@ type Report struct {
 	State    string    `json:"state"`
 	Place    string    `json:"place,omitempty"`
 	Findings []finding `json:"findings"`
+	Shown    []finding `json:"-"` // for people: of several clients, a line for each in which all is in order
 	Wrong    int       `json:"wrong"`
 	Busy     int       `json:"busy"`
 
@@ -59,7 +58,6 @@ type Report struct {
 	under string          // that folder in the state; "": the state itself
 	known map[string]bool // files of dir that belong there
 	dial  func(*admission.Membership, admission.PrivateKey) error
-	shown []finding // for people: of several clients, a line for each in which all is in order
 }
 
 // State checks the state of a party, or of several clients of one process. federation is the operator's file, which
@@ -88,7 +86,7 @@ func State(ctx context.Context, state, federation string, network bool) (*Report
 		if x.under != "" && !slices.ContainsFunc(own, func(f finding) bool { return f.Is != Fine }) {
 			own = []finding{{Is: Fine, File: x.under, Says: "all is well"}}
 		}
-		x.shown = append(x.shown, own...)
+		x.Shown = append(x.Shown, own...)
 	}
 	if len(dirs) > 1 {
 		x.Place = fmt.Sprintf("%d clients", len(dirs))
@@ -479,29 +477,4 @@ func (x *Report) server() {
 	for _, dir := range x.matching(filepath.Join(party.PastFolder, "*", party.ModelFolder)) {
 		x.look(file{dir, party.CheckModel, "move it elsewhere, and start the server once more with --again end, if its session was the last"})
 	}
-}
-
-// Print writes the findings as a table, what mends a finding on the next line.
-func (x *Report) Print(w io.Writer) error {
-	wide := 0
-	for _, f := range x.shown {
-		wide = max(wide, len(f.File))
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "state of the %s\n", cmp.Or(x.Place, "party"))
-	for _, f := range x.shown {
-		fmt.Fprintf(&b, "%-5s  %-*s  %s\n", f.Is, wide, f.File, f.Says)
-		if f.Do != "" {
-			fmt.Fprintf(&b, "%-5s  %-*s  -> %s\n", "", wide, "", f.Do)
-		}
-	}
-	switch {
-	case x.Wrong > 0:
-	case x.Busy > 0:
-		fmt.Fprintf(&b, "nothing wrong was found; %d files are in use and were not read\n", x.Busy)
-	default:
-		b.WriteString("all is well\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
