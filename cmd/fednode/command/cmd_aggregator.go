@@ -145,7 +145,6 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	return r, err
 }
 
-// rebuild takes parties over from lists of others.
 func (c *aggregatorCmd) rebuild(r *admission.Registry, log *zerolog.Logger) error {
 	if len(c.List) == 0 {
 		return nil

@@ -97,7 +97,6 @@ func (c *alignCmd) ids(role protocol.Role) ([]string, error) {
 	return list, nil
 }
 
-// align takes part, and keeps what comes of it.
 func (c *alignCmd) align(ctx context.Context, cfg node.AlignConfig, have *party.Alignment, ids []string) (*party.Alignment, error) {
 	var err error
 	if ids == nil {

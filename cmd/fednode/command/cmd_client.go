@@ -223,7 +223,6 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, s *streams,
 	return false, h.begin(len(specs), c.Empty, log)
 }
 
-// enrolled reports whether all clients of a process have enrolled.
 func enrolled(specs []clientSpec) bool {
 	return !slices.ContainsFunc(specs, func(at clientSpec) bool {
 		_, err := os.Stat(filepath.Join(at.state, party.MembershipFile))

@@ -80,7 +80,6 @@ func (c *inviteCmd) Run(s *streams) error {
 	return o.invite(c, offer, s)
 }
 
-// exclusive refuses flags that do not go together.
 func (c *inviteCmd) exclusive() error {
 	switch {
 	case (c.HandOver != "") != (c.List != "") || c.HandOver != "" && len(c.Revoke)+len(c.Remove)+len(c.Place)+c.Add > 0:
@@ -227,7 +226,6 @@ func (o *operator) keep(dir string) error {
 	return admission.WriteFile(filepath.Join(dir, ticketsFile), hub.Tickets{Tickets: o.tickets})
 }
 
-// revoke writes revocations.json.
 func (o *operator) revoke(c *inviteCmd, s *streams) error {
 	if len(c.Place) > 0 {
 		return cli.Misusef("--revoke and --place do not go together; invite with a second call")

@@ -152,7 +152,6 @@ func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 	return full(c.conclude(s.out, e, n.Experiment, out, record, time.Since(began)))
 }
 
-// settings reads the settings of the experiment file and of the flags.
 func (c *serverCmd) settings(log *zerolog.Logger) (config.Config, error) {
 	said, err := config.ReadFile(c.File)
 	if err != nil {
@@ -260,7 +259,6 @@ func (c *serverCmd) abandon(ctx context.Context, s *streams, log *zerolog.Logger
 	return err
 }
 
-// checkOut refuses a folder in which the model of another session is.
 func (c *serverCmd) checkOut(p *agreement.Public) error {
 	if c.Out == "" {
 		return nil
@@ -379,7 +377,6 @@ func (c *serverCmd) sessions(e *experiment.Experiment, out *node.Outcome) (all [
 	return append(all, past), err
 }
 
-// print writes the summary for people, with commands that show more of the model.
 func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
 	var text strings.Builder
 	if err := shown.ExecuteTemplate(&text, "summary", struct {

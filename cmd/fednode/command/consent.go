@@ -44,11 +44,10 @@ type consent struct {
 	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
 	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
-	experiment *config.Config // that of Experiment; nil: any
-	ceilings   []node.Ceiling // those of Ceiling
+	experiment *config.Config // in the file Experiment; nil: any is agreed to
+	ceilings   []node.Ceiling // as Ceiling says them
 }
 
-// read checks the owner's conditions, and reads the experiment.
 func (o *consent) read() error {
 	switch {
 	case !(o.MaxEpsilon > 0):
@@ -190,7 +189,6 @@ func describedBefore(state string, session protocol.SessionID, public []byte) er
 	return nil
 }
 
-// consentTo records the terms that an owner agrees to in a session.
 func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	planned, err := e.Planned()
 	if err != nil {
@@ -244,7 +242,6 @@ func toLiar(e *experiment.Experiment) (float64, error) {
 
 const day = 24 * time.Hour
 
-// periodUnits are the letters behind the number of a period.
 var periodUnits = map[string]time.Duration{"h": time.Hour, "d": day, "w": 7 * day}
 
 var errCeiling = errors.New("an epsilon and a period are needed, like 2/30d; a period is a whole number of hours (h), days (d) or weeks (w), at most 100 years")
@@ -398,25 +395,11 @@ func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, 
 	if h.set.Len() > 0 {
 		low, high = slices.Min(h.set.Value), slices.Max(h.set.Value)
 	}
-	fmt.Fprintf(w, "data        %s: %d ratings by %d users of %d items, from %v to %v\n", h.set.Name, h.set.Len(), h.set.Users, h.set.Items, low, high)
-	for _, f := range h.set.Findings {
-		fmt.Fprintf(w, "%-10s  %s\n", f.What, f)
-	}
-	fmt.Fprintf(w, "left out    %d records\n", h.left.count)
-	if items != "" {
-		fmt.Fprintf(w, "items       %d in the list; %d ratings are of items that it lacks\n", len(known), unlisted)
-	}
-	for _, at := range specs {
-		switch which := at.holding; {
-		case which.User != "":
-			fmt.Fprintf(w, "client      user %q: %d ratings\n", which.User, of[which.User])
-		case len(which.IDs) > 0:
-			fmt.Fprintf(w, "client      %d ids\n", len(which.IDs))
-		default:
-			fmt.Fprintln(w, "client      all ratings")
-		}
-	}
-	return cmp.Or(h.unnamed, h.nothing)
+	err := shown.ExecuteTemplate(w, "holdings", map[string]any{
+		"set": h.set, "low": low, "high": high, "out": h.left.count, "items": items, "known": len(known), "unlisted": unlisted,
+		"clients": lists.Map(specs, func(at clientSpec) algorithm.PartyData { return at.holding }), "of": of,
+	})
+	return cmp.Or(err, h.unnamed, h.nothing)
 }
 
 // reading says how to read a party's own data, whatever the experiment says.

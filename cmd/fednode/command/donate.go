@@ -64,16 +64,7 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, s *streams, 
 	if err = atomicfile.WriteJSON(c.Donate, g); err != nil {
 		return err
 	}
-	told := "taken back  %s, for the operator of the server of %[4]q. Sessions that have begun keep the gift\n"
-	if !c.Withdraw {
-		told = `given       %s: %d ratings, in clear, signed by the key %s.
-who reads   All parties of the federation %q, and all to whom they pass it on.
-privacy     No epsilon covers these ratings.
-take back   Before a session begins with them, repeat this call with --withdraw, and give its file to the operator of the server.
-`
-	}
-	_, err = fmt.Fprintf(s.out, told, c.Donate, len(g.Items), key.Public(), f.Name)
-	return err
+	return shown.ExecuteTemplate(s.out, "gift", map[string]any{"file": c.Donate, "ratings": len(g.Items), "key": key.Public(), "federation": f.Name})
 }
 
 // gifts reads all files of a folder, in the order of their names. Of one key the latest gift counts. A gift without ratings takes

@@ -149,7 +149,6 @@ func (f formatFlag) print(w io.Writer, v any, part string) error {
 	return t.Flush()
 }
 
-// each reads the texts of a flag that may be repeated.
 func each[T any](flag string, texts []string, parse func(string) (T, error)) ([]T, error) {
 	list := make([]T, len(texts))
 	for i, text := range texts {
@@ -196,11 +195,7 @@ func watchdog(ctx context.Context, m *ops.Monitor) {
 // listening prints where parties dial, in one write.
 func listening(w io.Writer, addresses []string) error {
 	notify("READY=1")
-	var text strings.Builder
-	for _, a := range addresses {
-		fmt.Fprintf(&text, "listening  %s\n", a)
-	}
-	_, err := io.WriteString(w, text.String())
+	_, err := fmt.Fprintf(w, "listening  %s\n", strings.Join(addresses, "\nlistening  "))
 	return err
 }
 

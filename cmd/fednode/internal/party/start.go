@@ -215,7 +215,7 @@ func sessionIn(path string) (of OfSession, err error) {
 	return of, nil
 }
 
-// Standing is how the session of a server's state stands.
+// Standing says how the session of a server's state stands.
 type Standing struct {
 	Session   string // in hex; "": there is none
 	Ended     string // the same once it has ended; else ""
