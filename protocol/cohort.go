@@ -210,7 +210,6 @@ func circleOf(session SessionID, n int) *circle {
 	return c
 }
 
-// shuffled puts clients in the order of their hashes.
 func shuffled(ids []ClientID, hash func(ClientID) Hash) []ClientID {
 	type keyed struct {
 		id  ClientID

@@ -66,7 +66,6 @@ func (m *Roster) fields(c *codec.Codec) {
 // maxProof is the hashes of the proof of a part of a roster of 2^20 clients, which is the largest: two a level.
 const maxProof = 2 * 20
 
-// loaded refuses to write a message without its long parts.
 func loaded(c *codec.Codec, field string, is bool) {
 	if !is && c.Writes() {
 		c.Fail(codec.ErrValue, field, "they are not loaded")
@@ -85,7 +84,6 @@ func partial(c *codec.Codec, field string, whole bool, shown, total int) int {
 	return 0
 }
 
-// readTotal sets the size of a set that was read.
 func readTotal(c *codec.Codec, field string, to *int, whole bool, shown, total int) {
 	switch {
 	case !c.Reads():
@@ -310,7 +308,6 @@ func (m *Forward) fields(c *codec.Codec) {
 	}
 }
 
-// nested says that the message inside breaks a rule.
 func (m *Forward) nested(c *codec.Codec, kind Kind, fault *codec.Fault) {
 	if fault != nil {
 		c.Fail(fmt.Errorf("inside: %s: %s: %w", kind, fault.Field, fault.Err), "message", "it is refused")

@@ -84,7 +84,6 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// route names a sender and a receiver.
 type route struct{ from, to Role }
 
 var (

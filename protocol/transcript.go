@@ -131,7 +131,6 @@ func VerifyFinal(key ed25519.PublicKey, s SessionID, m *Final) error {
 	return EndOf(s, m).Verify(key)
 }
 
-// signed returns the bytes that a plan's signature is over.
 func (p *Plan) signed() []byte {
 	h := p.Hash()
 	return NewTranscript("fedsim/protocol/signed-plan/v1").Bytes(h[:]).Encoding()
@@ -153,7 +152,6 @@ func EndOf(s SessionID, m *Final) *End {
 // Verify returns ErrSignature unless the server signed the end.
 func (e *End) Verify(key ed25519.PublicKey) error { return verify(key, e.signed(), e.Signature) }
 
-// signed returns the bytes that the signature of a final model is over.
 func (e *End) signed() []byte {
 	return NewTranscript("fedsim/protocol/signed-final/v1").Bytes(e.Session[:]).Bytes(e.Model).Encoding()
 }

@@ -26,7 +26,6 @@ import (
 // Messages keep their sizes, but carry no vectors. Sums are of integers, so that their order
 // changes nothing. If a caller looks at messages (Config.Sent), they carry their vectors.
 
-// folding adds up the inputs of the round in progress.
 type folding struct {
 	workers int
 	sends   func(protocol.ClientID) bool // whether a client will send its input in the round in progress
@@ -45,7 +44,6 @@ type part struct {
 // foldedMemory limits the memory of partial sums, in bytes; a single part may exceed it.
 const foldedMemory = 64 << 20
 
-// fold takes a client's inputs as soon as they are computed.
 func (x *folding) fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
 	for i, v := range inputs {
 		if err := v.Validate(p.Releases[i].Len); err != nil {
@@ -58,7 +56,6 @@ func (x *folding) fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol
 	return nil, nil
 }
 
-// begin clears the previous round.
 func (x *folding) begin(p *protocol.Plan) {
 	length := 0
 	for _, r := range p.Releases {
@@ -156,7 +153,6 @@ func (s *foldedSum) Sum(run protocol.Runner) ([][]int64, error) {
 	return s.Ideal.Sum(run)
 }
 
-// sums makes the two sides of secure sums.
 type sums struct {
 	aggregator func(protocol.Setup) (aggregator.Sum, error)
 	client     func(protocol.ClientID, protocol.Setup) (client.Sum, error)

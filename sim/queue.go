@@ -163,7 +163,6 @@ type calendar interface {
 	absent(c protocol.ClientID, round uint64) bool
 }
 
-// faultPlan draws what happens to clients.
 type faultPlan struct {
 	Faults
 	rounds uint64

@@ -133,7 +133,6 @@ func (t pausing) Contribute(p *protocol.Plan, src entropy.Source, run protocol.R
 	return nothing(p), nil
 }
 
-// nothing is a contribution of zeros.
 func nothing(p *protocol.Plan) []protocol.Vector {
 	return slices.Repeat([]protocol.Vector{{Index: []uint32{}}}, len(p.Releases))
 }
@@ -219,7 +218,6 @@ func (f *federation) passKnown(it Round) error {
 	return nil
 }
 
-// snapshot returns the run as it is after a round.
 func (f *federation) snapshot() (*Snapshot, error) {
 	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
 	for _, it := range f.out.Rounds {

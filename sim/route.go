@@ -109,7 +109,6 @@ func (f *federation) observe(e protocol.Envelope) error {
 	return nil
 }
 
-// end closes the last round, with the final model.
 func (f *federation) end(model []byte) error {
 	if err := f.close(model); err != nil {
 		return err

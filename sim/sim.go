@@ -171,7 +171,6 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	return f.run(ctx)
 }
 
-// run goes through the instants until none is left.
 func (f *federation) run(ctx context.Context) (*Outcome, error) {
 	f.arrive(epoch, arrival{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}})
 	for {
@@ -192,12 +191,10 @@ func (f *federation) run(ctx context.Context) (*Outcome, error) {
 // epoch is when virtual time starts; only differences matter.
 var epoch = time.Unix(0, 0)
 
-// role has the methods that the driver needs.
 type role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }
 
-// federation is a run in progress.
 type federation struct {
 	cfg        Config
 	streams    *Entropy
@@ -284,7 +281,6 @@ func (f *federation) happen(ctx context.Context, i *instant) error {
 	return nil
 }
 
-// compute runs a batch of works.
 func (f *federation) compute(ctx context.Context, works []work) ([]arrival, error) {
 	done := make([]arrival, len(works))
 	inner := protocol.Workers(1)
@@ -301,7 +297,6 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 	return done, cmp.Or(err, ctx.Err())
 }
 
-// carryOut carries out a role's effects in answer to an input.
 func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	if _, tick := a.what.(protocol.Tick); !tick { // deadlines of stages long closed do not count
 		f.out.Clock = f.now.Sub(epoch) + f.ahead

@@ -44,7 +44,6 @@ func (f *federation) batch(n int, party func(k int) protocol.Party) int {
 	return n
 }
 
-// tell feeds due arrivals to their roles.
 func (f *federation) tell(arrivals []arrival) error {
 	for len(arrivals) > 0 {
 		n := f.batch(len(arrivals), func(k int) protocol.Party { return arrivals[k].to })
@@ -109,7 +108,6 @@ func (f *federation) settle() error {
 	return nil
 }
 
-// own returns the federation's role of a party.
 func (f *federation) own(p protocol.Party) role {
 	switch p.Role {
 	case protocol.Server:

@@ -35,7 +35,6 @@ const (
 	searched = "fedsim/released/v2\n"
 )
 
-// header is the part of the file that is text.
 type header struct {
 	algorithm.Basis
 	Sessions []algorithm.PastSession `json:"sessions"`
