@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -259,9 +260,9 @@ func (x *Report) strangers() {
 	}
 }
 
-func (x *Report) aggregator(path string) error {
+func (x *Report) aggregator(federation string) error {
 	x.Place = admission.AggregatorPlace.String()
-	f, err := admission.ReadFile(path, admission.ParseFederation)
+	f, err := admission.ReadFile(federation, admission.ParseFederation)
 	if err != nil {
 		return err
 	}
@@ -400,24 +401,22 @@ func (x *Report) client(own admission.PublicKey) {
 	}, "delete the file: it is a record for the owner, and the ledger limits what is spent"})
 	const moved = "move it elsewhere; the next session leaves another"
 	x.look(file{party.ResultFolder, party.CheckResult, moved})
-	for _, dir := range x.matching("training-*") { // of a party that trains on its own between rounds
-		x.look(file{dir, func(path string) (string, error) {
-			c, _, fallback, err := store.LastCheckpoint(path)
-			if errors.Is(err, store.ErrNoCheckpoint) {
-				return "", finding{Note, "", "empty", ""}
-			}
-			return checkpoint(c, fallback, err)
-		}, lostCheckpoint})
-	}
-	for _, dir := range x.matching(filepath.Join(party.PastFolder, "*", party.ResultFolder)) {
-		x.look(file{dir, party.CheckResult, moved})
-	}
+	x.lookAll("training-*", func(path string) (string, error) { // of a party that trains on its own between rounds
+		c, _, fallback, err := store.LastCheckpoint(path)
+		if errors.Is(err, store.ErrNoCheckpoint) {
+			return "", finding{Note, "", "empty", ""}
+		}
+		return checkpoint(c, fallback, err)
+	}, lostCheckpoint)
+	x.lookAll(path.Join(party.PastFolder, "*", party.ResultFolder), party.CheckResult, moved)
 }
 
-// matching lists the files of a state whose names match a pattern.
-func (x *Report) matching(pattern string) []string {
-	list, _ := fs.Glob(os.DirFS(x.dir), filepath.ToSlash(pattern)) // the patterns are well formed
-	return list
+// lookAll checks the files whose names match a pattern.
+func (x *Report) lookAll(pattern string, look func(path string) (string, error), do string) {
+	list, _ := fs.Glob(os.DirFS(x.dir), pattern) // the patterns are well formed
+	for _, name := range list {
+		x.look(file{name, look, do})
+	}
 }
 
 const lostCheckpoint = "the session cannot continue from it: fednode server --abandon ends a session"
@@ -474,7 +473,6 @@ func (x *Report) server() {
 			x.found(party.CheckpointFiles[0], says, err, lostCheckpoint)
 		}
 	}
-	for _, dir := range x.matching(filepath.Join(party.PastFolder, "*", party.ModelFolder)) {
-		x.look(file{dir, party.CheckModel, "move it elsewhere, and start the server once more with --again end, if its session was the last"})
-	}
+	x.lookAll(path.Join(party.PastFolder, "*", party.ModelFolder), party.CheckModel,
+		"move it elsewhere, and start the server once more with --again end, if its session was the last")
 }
