@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -41,14 +40,9 @@ func (s Schedule) Validate() error {
 	errs.If(len(s) == 0, "the schedule has no steps")
 	total := 0
 	for i, step := range s {
-		switch {
-		case step.Rounds < 1:
-			errs = append(errs, fmt.Errorf("step %d has %d rounds; there must be at least 1", i+1, step.Rounds))
-		case step.Rounds > math.MaxInt32-total:
-			errs = append(errs, fmt.Errorf("step %d has %d rounds; there may be %d in all", i+1, step.Rounds, math.MaxInt32))
-		default:
-			total += step.Rounds
-		}
+		errs.If(step.Rounds < 1, "step %d has %d rounds; there must be at least 1", i+1, step.Rounds)
+		errs.If(step.Rounds > math.MaxInt32-total, "step %d has %d rounds; there may be %d in all", i+1, step.Rounds, math.MaxInt32)
+		total += max(0, min(step.Rounds, math.MaxInt32-total))
 		errs.If(step.Model < 0 || step.Model > maxModel,
 			"step %d has a model of %d bytes; there may be from 0 to %d", i+1, step.Model, maxModel)
 		errs.If(len(step.Releases) == 0, "step %d releases nothing", i+1)

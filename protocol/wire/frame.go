@@ -34,13 +34,7 @@ func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 		return dst, err
 	}
 	pieces, err := frames(m.Kind(), b, nil)
-	if err != nil {
-		return dst, err
-	}
-	for _, p := range pieces {
-		dst = append(dst, p...)
-	}
-	return dst, nil
+	return slices.Concat(append([][]byte{dst}, pieces...)...), err
 }
 
 // frames returns the frames of a message whose bytes are a and then b, as slices of them.
