@@ -58,14 +58,9 @@ func declareRun() {
 
 	Epsilon = config.DeclareNumber(config.Key{
 		Name: "epsilon", Kind: config.Real, Default: "auto", Auto: "10 with noise, inf without", Flag: true, Placeholder: "E",
-		Help: "Privacy budget of the whole run, or inf for no noise.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if Of(c).About().Private && !Noise.Is(c, "none") {
-				return config.Fixed(defaultEpsilon)
-			}
-			return config.Fixed(math.Inf(1))
-		},
-		Check: checkEpsilon,
+		Help:         "Privacy budget of the whole run, or inf for no noise.",
+		ChooseNumber: config.Either(func(c config.Config) bool { return Of(c).About().Private && !Noise.Is(c, "none") }, config.Fixed(defaultEpsilon), config.Fixed(math.Inf(1))),
+		Check:        checkEpsilon,
 	})
 	Delta = config.DeclareNumber(config.Key{
 		Name: "delta", Kind: config.Real, Default: "auto", Auto: "1e-5, or 1/(10·users) if that is smaller; of other units their public number", Range: config.Inside(0, 1),
@@ -112,18 +107,10 @@ func declareRun() {
 	NoiseDraw = config.DeclareText(config.Key{
 		Name: "noise-draw", Kind: config.Word, Default: "auto", Auto: "sum, at a cost that does not grow with clients; client of real sums", Words: []string{"sum", "client"},
 		Flag: true, Placeholder: "WHO", Help: "Simulated noise: sum draws the noise of a sum at once, client draws the part of each client. Both have the same distribution.",
-		ChooseWord: func(c config.Config, _ *config.Facts) string {
-			if Secagg.Is(c, "real") {
-				return "client"
-			}
-			return "sum"
-		},
-		Check: func(c config.Config) string {
-			if Secagg.Is(c, "real") && NoiseDraw.Is(c, "sum") {
-				return "with secagg real each client draws its own noise, so that the adder does not know it; use noise-draw client"
-			}
-			return ""
-		},
+		ChooseWord: config.Either(func(c config.Config) bool { return Secagg.Is(c, "real") }, "client", "sum"),
+		Check: config.Against(func(c config.Config) bool {
+			return Secagg.Is(c, "real") && NoiseDraw.Is(c, "sum")
+		}, "with secagg real each client draws its own noise, so that the adder does not know it; use noise-draw client"),
 	})
 	Secagg = config.DeclareText(config.Key{
 		Name: "secagg", Kind: config.Word, Default: "ideal", Words: []string{"ideal", "real", "none"}, Flag: true, Placeholder: "KIND",
@@ -143,12 +130,9 @@ func declareRun() {
 	VerifyInputs = config.DeclareText(config.Key{
 		Name: "verify-inputs", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Flag: true, Switch: true, Placeholder: "yes|no",
 		Help: "Each client proves that its vector is within its bounds, and no other vector is added. Needs mode active.",
-		Check: func(c config.Config) string {
-			if VerifyInputs.Is(c, "yes") && !Mode.Is(c, graph.Active.String()) {
-				return "a client whose proof is wrong is excluded, which only mode active does; use --mode active of --secagg real with it"
-			}
-			return ""
-		},
+		Check: config.Against(func(c config.Config) bool {
+			return VerifyInputs.Is(c, "yes") && !Mode.Is(c, graph.Active.String())
+		}, "a client whose proof is wrong is excluded, which only mode active does; use --mode active of --secagg real with it"),
 	})
 
 	Rounds = config.DeclareNumber(config.Key{
@@ -163,13 +147,8 @@ func declareRun() {
 	})
 	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10; 1 of dp-sgld", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
-		Help: "Organisations that take part.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if Of(c).About().OneParty {
-				return config.Fixed(1)
-			}
-			return config.Fixed(10)
-		},
+		Help:         "Organisations that take part.",
+		ChooseNumber: config.Either(func(c config.Config) bool { return Of(c).About().OneParty }, config.Fixed(1), config.Fixed(10)),
 	})
 	FeatureSpec = config.DeclareText(config.Key{
 		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres, decades and what public users gave, as far as the set has them; for decades single years of private-ease, era and genre-era of ssp-c and ssp-i", Scope: config.Own, Flag: true, Placeholder: "SPEC",
@@ -178,13 +157,8 @@ func declareRun() {
 	})
 	Feedback = config.DeclareText(config.Key{
 		Name: "feedback", Kind: config.Word, Default: "auto", Auto: "explicit; implicit of algorithms that only rank", Words: []string{"explicit", "implicit"}, Flag: true, Placeholder: "KIND",
-		Help: "Kind of the ratings: explicit (a value on the scale) or implicit (an item was consumed).",
-		ChooseWord: func(c config.Config, _ *config.Facts) string {
-			if Of(c).About().OnlyRanks {
-				return "implicit"
-			}
-			return "explicit"
-		},
+		Help:       "Kind of the ratings: explicit (a value on the scale) or implicit (an item was consumed).",
+		ChooseWord: config.Either(func(c config.Config) bool { return Of(c).About().OnlyRanks }, "implicit", "explicit"),
 		Check: func(c config.Config) string {
 			if check := Of(c).About().CheckFeedback; check != nil {
 				return check(c)
@@ -199,12 +173,7 @@ func declareFederation() {
 	Dropout = config.DeclareNumber(config.Key{
 		Name: "dropout", Kind: config.Real, Default: "auto", Auto: "0.1 where clients are users: phones do drop out; 0 of organisations", Range: config.Below(0, 1), Scope: config.Simulated,
 		Flag: true, Placeholder: "SHARE", Help: "Chance of a client to be lost in a round.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if Of(c).About().Clients.Organisations() {
-				return config.Fixed(0)
-			}
-			return config.Fixed(0.1)
-		},
+		ChooseNumber: config.Either(func(c config.Config) bool { return Of(c).About().Clients.Organisations() }, config.Fixed(0), config.Fixed(0.1)),
 	})
 	DropoutAt = config.DeclareText(config.Key{
 		Name: "dropout-at", Kind: config.Word, Default: "any", Words: []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace", "any"}, Scope: config.Simulated,
@@ -218,13 +187,8 @@ func declareFederation() {
 	})
 	Colluders = config.DeclareNumber(config.Key{
 		Name: "colluders", Kind: config.Real, Default: "auto", Auto: "0.05: one client in twenty may help the aggregator; 0 of one alone", Range: config.Below(0, 1), Flag: true, Placeholder: "SHARE",
-		Help: "Share of the clients whose noise does not count, because they may help the aggregator.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if SingleOrganisation(c) {
-				return config.Fixed(0)
-			}
-			return config.Fixed(0.05)
-		},
+		Help:         "Share of the clients whose noise does not count, because they may help the aggregator.",
+		ChooseNumber: config.Either(SingleOrganisation, config.Fixed(0), config.Fixed(0.05)),
 	})
 	CohortSize = config.DeclareNumber(config.Key{
 		Name: "cohort.size", Kind: config.Whole, Default: "0", Range: config.Between(0, 1e9),
@@ -273,12 +237,7 @@ func declareFederation() {
 	})
 	Out = config.DeclareText(config.Key{
 		Name: "out", Kind: config.Text, Default: "runs", Scope: config.Own, Flag: true, Placeholder: "DIR", Help: "Where runs are kept.",
-		Check: func(c config.Config) string {
-			if Out.Of(c) == "" {
-				return "no folder is named"
-			}
-			return ""
-		},
+		Check: config.Against(func(c config.Config) bool { return Out.Is(c, "") }, "no folder is named"),
 	})
 	StartFrom = config.DeclareText(config.Key{
 		Name: "start-from", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "FOLDER",
@@ -286,11 +245,8 @@ func declareFederation() {
 	})
 	ChosenBy = config.DeclareText(config.Key{
 		Name: "chosen-by", Kind: config.Text, Default: "", Scope: config.Simulated,
-		Help: "Search over the same ratings that chose the settings: plain, or the record that fedsim tune writes. The statement of privacy covers that search, and after a plain search it has no epsilon.",
-		Check: func(c config.Config) string {
-			_, err := SearchOf(c)
-			return message(err)
-		},
+		Help:  "Search over the same ratings that chose the settings: plain, or the record that fedsim tune writes. The statement of privacy covers that search, and after a plain search it has no epsilon.",
+		Check: reads(SearchOf),
 	})
 	RunName = config.DeclareText(config.Key{
 		Name: "name", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
@@ -308,11 +264,8 @@ func declareFederation() {
 func declareEval() {
 	EvalTopK = config.DeclareText(config.Key{
 		Name: "eval.top-k", Kind: config.Text, Default: "5,10,20", Scope: config.Simulated,
-		Help: "Lengths of the lists of recommendations that are measured at the end, with commas between, or none. All items are ranked that the user has not rated in training.",
-		Check: func(c config.Config) string {
-			_, err := Cutoffs(c)
-			return message(err)
-		},
+		Help:  "Lengths of the lists of recommendations that are measured at the end, with commas between, or none. All items are ranked that the user has not rated in training.",
+		Check: reads(Cutoffs),
 	})
 	lists := func(c config.Config) bool { return !EvalTopK.Is(c, noLists) && !Ranks(c) }
 	EvalRelevant = config.DeclareNumber(config.Key{

@@ -31,33 +31,22 @@ func declareData() {
 	})
 	Columns = config.DeclareText(config.Key{
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
-		Help: "Names of the columns, if they are not user, item, rating and timestamp: user=visitor,item=sku. Places work too: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression: that column is the label, user=NAME may be the id of an example, all other columns are features.",
-		Check: func(c config.Config) string {
-			_, err := read.ParseColumns(Columns.Of(c))
-			return message(err)
-		},
+		Help:  "Names of the columns, if they are not user, item, rating and timestamp: user=visitor,item=sku. Places work too: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression: that column is the label, user=NAME may be the id of an example, all other columns are features.",
+		Check: reads(func(c config.Config) (read.Columns, error) { return read.ParseColumns(Columns.Of(c)) }),
 	})
 	Duplicates = config.DeclareText(config.Key{
 		Name: "duplicates", Kind: config.Word, Default: string(read.DuplicatesError), Scope: config.Own, Flag: true, Placeholder: "WHAT",
 		Words: []string{string(read.DuplicatesError), string(read.DuplicatesLast), string(read.DuplicatesMean), string(read.DuplicatesCount)},
 		Help:  "If a user rated an item twice: refuse (error), take the last, the mean, or count clicks (at most rating-max).",
-		Check: func(c config.Config) string {
-			if Duplicates.Is(c, string(read.DuplicatesCount)) && !RatingMax.Of(c).Given {
-				return "count needs rating-max: how many clicks count at most is public, and not read off the data"
-			}
-			return ""
-		},
+		Check: config.Against(func(c config.Config) bool {
+			return Duplicates.Is(c, string(read.DuplicatesCount)) && !RatingMax.Of(c).Given
+		}, "count needs rating-max: how many clicks count at most is public, and not read off the data"),
 	})
 	declareForm()
 	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
 		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
-		Help: "This many users, drawn by their ids, have public ratings. They leave before the split and are no clients; no epsilon covers them, and none of their ratings is tested on. Their ratings become the items' feature rater. With ssp-c, ssp-i, private-item-bias and private-ease sums have them, too, without noise.",
-		Check: func(c config.Config) string {
-			if PublicUsers.Int(c) > 0 && labelled(c) {
-				return "rows of a regression have features of their own"
-			}
-			return ""
-		},
+		Help:  "This many users, drawn by their ids, have public ratings. They leave before the split and are no clients; no epsilon covers them, and none of their ratings is tested on. Their ratings become the items' feature rater. With ssp-c, ssp-i, private-item-bias and private-ease sums have them, too, without noise.",
+		Check: config.Against(func(c config.Config) bool { return PublicUsers.Int(c) > 0 && labelled(c) }, "rows of a regression have features of their own"),
 	})
 	PublicIDs = config.DeclareText(config.Key{
 		Name: "public-ids", Kind: config.Text, Default: "", Flag: true, Placeholder: "FILE",
@@ -65,14 +54,12 @@ func declareData() {
 		Check: func(c config.Config) string {
 			switch {
 			case PublicIDs.Is(c, ""):
-				return ""
 			case PublicUsers.Int(c) > 0:
 				return "public-users draws as many; say either who they are or how many"
 			case labelled(c):
 				return "rows of a regression have features of their own"
-			default:
-				return ""
 			}
+			return ""
 		},
 	})
 	PublicBinary = config.DeclareText(config.Key{
@@ -93,11 +80,8 @@ func checkFinite(v config.Number) string {
 func declareForm() {
 	Separator = config.DeclareText(config.Key{
 		Name: "separator", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "SEP",
-		Help: "Separator of the data's fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines.",
-		Check: func(c config.Config) string {
-			_, err := read.ParseSeparator(Separator.Of(c))
-			return message(err)
-		},
+		Help:  "Separator of the data's fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines.",
+		Check: reads(func(c config.Config) (string, error) { return read.ParseSeparator(Separator.Of(c)) }),
 	})
 	NoHeader = config.DeclareText(config.Key{
 		Name: "no-header", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Scope: config.Own, Flag: true, Switch: true, Placeholder: "yes|no",
@@ -118,16 +102,21 @@ func declareForm() {
 	})
 	Unrated = config.DeclareText(config.Key{
 		Name: "unrated", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "N,...",
-		Help: "Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out and counted.",
-		Check: func(c config.Config) string {
-			_, err := read.ParseUnrated(Unrated.Of(c))
-			return message(err)
-		},
+		Help:  "Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out and counted.",
+		Check: reads(func(c config.Config) ([]float64, error) { return read.ParseUnrated(Unrated.Of(c)) }),
 	})
 	BadRows = config.DeclareText(config.Key{
 		Name: "bad-rows", Kind: config.Word, Default: string(read.BadRowsError), Words: []string{string(read.BadRowsError), string(read.BadRowsSkip)}, Scope: config.Own, Flag: true, Placeholder: "error|skip",
 		Help: "Rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them.",
 	})
+}
+
+// reads makes a check that refuses a value which cannot be read.
+func reads[T any](read func(config.Config) (T, error)) func(config.Config) string {
+	return func(c config.Config) string {
+		_, err := read(c)
+		return message(err)
+	}
 }
 
 // message is the text of an error, "" of none.
@@ -185,12 +174,9 @@ func declareSplit() {
 		Words: []string{string(split.Random), string(split.Time), string(split.UserTime), string(split.LeaveOneOut)},
 		Help: "Which ratings are the test: a random share, all after one moment (time), each user's latest share (user-time), or each user's last rating (leave-one-out; without timestamps a random rating). " +
 			"With implicit feedback it chooses what to predict for held-out users.",
-		Check: func(c config.Config) string {
-			if !SplitBy.Is(c, string(split.Random)) && !SplitTestFile.Is(c, "") {
-				return "there is a split.test-file, which says what the test is; leave one of the two out"
-			}
-			return ""
-		},
+		Check: config.Against(func(c config.Config) bool {
+			return !SplitBy.Is(c, string(split.Random)) && !SplitTestFile.Is(c, "")
+		}, "there is a split.test-file, which says what the test is; leave one of the two out"),
 	})
 	SplitTime = config.DeclareText(config.Key{
 		Name: "split.time", Kind: config.Text, Default: "", Scope: config.Simulated,
@@ -201,12 +187,9 @@ func declareSplit() {
 	SplitTestFile = config.DeclareText(config.Key{
 		Name: "split.test-file", Kind: config.Text, Default: "", Scope: config.Own,
 		Help: "A file of ratings to measure on, in any format of data, in place of a part of them. With implicit feedback its users are held out.",
-		Check: func(c config.Config) string {
-			if SplitTestFile.Is(c, "-") && Data.Is(c, "-") {
-				return "standard input can be read once, as data or as the test file; save one of the two as a file"
-			}
-			return ""
-		},
+		Check: config.Against(func(c config.Config) bool {
+			return SplitTestFile.Is(c, "-") && Data.Is(c, "-")
+		}, "standard input can be read once, as data or as the test file; save one of the two as a file"),
 	})
 	SplitSeed = config.DeclareSeed(config.Key{
 		Name: "split.seed", Kind: config.Seed, Default: "auto", Auto: "the seed of the run", Scope: config.Simulated,

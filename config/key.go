@@ -96,6 +96,26 @@ func ByFacts(choose func(Config, *Facts) float64) func(Config, *Facts) Number {
 	}
 }
 
+// Either makes a rule of auto that chooses one of two numbers or words by the other settings alone.
+func Either[T Number | string](condition func(Config) bool, then, otherwise T) func(Config, *Facts) T {
+	return func(c Config, _ *Facts) T {
+		if condition(c) {
+			return then
+		}
+		return otherwise
+	}
+}
+
+// Against makes a check with one reason, which says what is wrong where the condition holds.
+func Against(condition func(Config) bool, reason string) func(Config) string {
+	return func(c Config) string {
+		if condition(c) {
+			return reason
+		}
+		return ""
+	}
+}
+
 // NumberKey is a key that holds a number.
 type NumberKey struct{ *Key }
 

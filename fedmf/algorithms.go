@@ -195,13 +195,8 @@ func declarePartyKeys() {
 	})
 	localSteps = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "local-steps", Kind: config.Whole, Default: "auto", Auto: "10; 1 with hfl-synsgd", Range: config.Between(1, 100_000), Flag: true, Placeholder: "N",
-		Help: "Steps that a party takes between two averages.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if gradients(c) {
-				return config.Fixed(1)
-			}
-			return config.Fixed(10)
-		},
+		Help:         "Steps that a party takes between two averages.",
+		ChooseNumber: config.Either(gradients, config.Fixed(1), config.Fixed(10)),
 		Check: func(c config.Config) string {
 			if gradients(c) && localSteps.Chosen(c) != 1 {
 				return fmt.Sprintf("%s averages the gradient of a single step; it must be 1", algorithm.Name.Of(c))
@@ -230,13 +225,8 @@ func declarePartyKeys() {
 	})
 	train = config.DeclareText(config.Key{
 		Name: "train", Kind: config.Word, Default: "auto", Auto: "items; both for hfl-synsgd, as in the paper, and if users are not pre-trained", Words: []string{trainItems, trainBoth}, Flag: true, Placeholder: "WHAT",
-		Help: "Embeddings that an HFL party trains in a step: items (its users are fitted before) or both.",
-		ChooseWord: func(c config.Config, _ *config.Facts) string {
-			if gradients(c) || !pretrains(c) {
-				return trainBoth
-			}
-			return trainItems
-		},
+		Help:       "Embeddings that an HFL party trains in a step: items (its users are fitted before) or both.",
+		ChooseWord: config.Either(func(c config.Config) bool { return gradients(c) || !pretrains(c) }, trainBoth, trainItems),
 	})
 }
 
@@ -310,12 +300,9 @@ func declareModelKeys() {
 	pretrain = config.DeclareText(config.Key{ // FMF paper, section 5.1: yes makes it HFL-SGDMF
 		Name: "model.pretrain", Kind: config.Word, Default: yes, Words: []string{yes, no},
 		Help: "Whether an HFL party fits its users to their ratings before items are trained. With no, users begin at random and are trained in stages 2 and 3: the paper's vanilla form.",
-		Check: func(c config.Config) string {
-			if pretrain.Is(c, no) && train.Is(c, trainItems) && algorithm.Of(c).About().Clients == algorithm.UserParties {
-				return "with train items no step would train users that begin at random; use train both"
-			}
-			return ""
-		},
+		Check: config.Against(func(c config.Config) bool {
+			return pretrain.Is(c, no) && train.Is(c, trainItems) && algorithm.Of(c).About().Clients == algorithm.UserParties
+		}, "with train items no step would train users that begin at random; use train both"),
 	})
 	prior = config.DeclareNumber(config.Key{
 		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0),

@@ -246,13 +246,8 @@ var keys = struct{ items, norm, counts, ridge config.NumberKey }{
 	}),
 	norm: config.DeclareNumber(config.Key{
 		Name: "pairs.norm", Kind: config.Real, Default: "auto", Auto: "4; 1000 without noise", Range: config.Between(1, 10_000),
-		Help: "How many liked items of a user count in full in sums of pairs. The pairs of a user with more weigh less.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if algorithm.Private(c) {
-				return config.Fixed(4)
-			}
-			return config.Fixed(1000)
-		},
+		Help:         "How many liked items of a user count in full in sums of pairs. The pairs of a user with more weigh less.",
+		ChooseNumber: config.Either(algorithm.Private, config.Fixed(4), config.Fixed(1000)),
 	}),
 	counts: config.DeclareNumber(config.Key{
 		Name: "pairs.share-counts", Kind: config.Real, Default: "auto", Auto: "0.65·ε^-0.4, from 0.1 to 0.65", Range: config.Inside(0, 1), When: algorithm.Private,
@@ -296,12 +291,9 @@ var about = algorithm.About{
 		keys.items.Key, upload.Key, keys.norm.Key, keys.counts.Key, keys.ridge.Key),
 	Rounds: algorithm.Always(2),
 	Rank:   algorithm.Always(mostDirections),
-	CheckFeedback: func(c config.Config) string {
-		if algorithm.Feedback.Is(c, "explicit") {
-			return name + " ranks by what users like and predicts no ratings; leave feedback at implicit"
-		}
-		return ""
-	},
+	CheckFeedback: config.Against(func(c config.Config) bool {
+		return algorithm.Feedback.Is(c, "explicit")
+	}, name+" ranks by what users like and predicts no ratings; leave feedback at implicit"),
 }
 
 func (private) About() *algorithm.About { return &about }

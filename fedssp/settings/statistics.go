@@ -37,12 +37,9 @@ func declareItems() {
 		func(s Settings, f *config.Facts) config.Number {
 			return config.Fixed(Either(f != nil && s.nearStart(f), 0.1, s.itemPrior()))
 		})
-	Keys.ItemPrior.Check = func(c config.Config) string {
-		if Keys.ItemPrior.Of(c) == config.Fixed(0) && Keys.ItemRidge.Of(c) == config.Fixed(0) {
-			return "it is 0, and statistics.item-ridge too: an item with hardly any ratings would have no solution"
-		}
-		return ""
-	}
+	Keys.ItemPrior.Check = config.Against(func(c config.Config) bool {
+		return Keys.ItemPrior.Of(c) == config.Fixed(0) && Keys.ItemRidge.Of(c) == config.Fixed(0)
+	}, "it is 0, and statistics.item-ridge too: an item with hardly any ratings would have no solution")
 	Keys.StartSpread = Number("statistics.start-spread", config.Positive(), func(s Settings) bool { return s.Items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", Value(0.3))
 }
 
@@ -112,12 +109,9 @@ const maxBiasRounds = 100
 func declareBiases() {
 	Keys.BiasFirst = Word("statistics.bias-first", []string{yes, no}, items, "yes of our forms, with explicit feedback", "Whether private item biases come before the embeddings.",
 		func(s Settings, _ *config.Facts) string { return yesIf(s.Biases()) })
-	Keys.BiasFirst.Check = func(c config.Config) string {
-		if s := Of(c); s.Implicit() && Keys.BiasFirst.Is(c, yes) && s.ranked() {
-			return "implicit feedback has no scale, and so no biases on it"
-		}
-		return ""
-	}
+	Keys.BiasFirst.Check = config.Against(func(c config.Config) bool {
+		return Of(c).Implicit() && Keys.BiasFirst.Is(c, yes) && Of(c).ranked()
+	}, "implicit feedback has no scale, and so no biases on it")
 	Keys.Priors = Word("statistics.priors", []string{"fixed", "learned"}, func(s Settings) bool { return s.Biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(Settings, *config.Facts) string { return "learned" })
 	Keys.PriorStrength = Number("statistics.prior-strength", config.AtLeast(0), func(s Settings) bool { return s.Biases() && s.Learns() }, "100 where V would be noise or weights are, else 0",
