@@ -50,8 +50,8 @@ func (x *horizontalInstance) clients() (*horizontalParties, error) {
 
 func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*kernel.Horizontal, error) {
 	t, err := kernel.NewHorizontal(&x.params, users, rows)
-	if err == nil && x.gradients {
-		t.SendGradients()
+	if err == nil {
+		t.Gradients = x.gradients
 	}
 	return t, err
 }
@@ -70,7 +70,7 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
-		tuned := t.Tuned()
+		tuned := t.Tuned
 		return []model.Embeddings{
 			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: model.At(which.IDs, users)},
 			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
@@ -132,8 +132,8 @@ func (p *horizontalParties) interim(shared []byte) (*model.Factors, error) {
 	}
 	f := &model.Factors{Users: p.params.StartUsers(p.setup.Data.Users), Items: b.Matrix()}
 	for _, t := range p.parties {
-		if u := t.Users(); u != nil {
-			for i, user := range t.Own() {
+		if u := t.Users; u != nil {
+			for i, user := range t.Own {
 				copy(f.Users.Row(int(user)), u.Row(i))
 			}
 		}
@@ -150,7 +150,7 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 	if err = finish(p, shared, run); err != nil {
 		return nil, err
 	}
-	tuned := lists.Map(p.parties, func(h *kernel.Horizontal) *model.Factors { return h.Tuned() })
+	tuned := lists.Map(p.parties, func(h *kernel.Horizontal) *model.Factors { return h.Tuned })
 	users, own := p.tuned(tuned)
 	m := &model.Trained{Predictor: own, Shared: before,
 		Matrices: []model.Named{{Name: "item_embeddings", Matrix: before.Items}, {Name: "user_embeddings", Matrix: users}}}
@@ -167,7 +167,7 @@ func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02
 func (p *horizontalParties) tuned(tuned []*model.Factors) (*model.Matrix, *apart) {
 	users, a := model.NewMatrix(p.setup.Data.Users, p.params.Rank), &apart{party: make([]int32, p.setup.Data.Users)}
 	for k, t := range p.parties {
-		for i, user := range t.Own() {
+		for i, user := range t.Own {
 			a.party[user] = int32(k)
 			copy(users.Row(int(user)), tuned[k].Users.Row(i))
 		}

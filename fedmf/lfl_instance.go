@@ -82,7 +82,7 @@ func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData)
 	t := kernel.NewUser(&x.params, r)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
 		u := model.NewMatrix(1, x.params.Rank)
-		copy(u.Row(0), t.Embedding())
+		copy(u.Row(0), t.U)
 		return []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: l.IDs(user, which)}}
 	}}, nil
 }
@@ -144,7 +144,7 @@ func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained,
 		return nil, err
 	}
 	for u := range p.users {
-		copy(f.Users.Row(u), p.users[u].Embedding())
+		copy(f.Users.Row(u), p.users[u].U)
 	}
 	return model.OfFactors(f), nil
 }

@@ -223,10 +223,10 @@ func TestPartitionReachesTheParties(t *testing.T) {
 		owned := make([]int, e.Data.Items)
 		for k, of := range f.Trainers {
 			p := of.(*kernel.Vertical)
-			if !slices.Equal(p.Items(), partiesOf(e).parts[k]) {
-				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Items(), partiesOf(e).parts[k])
+			if !slices.Equal(p.Items, partiesOf(e).parts[k]) {
+				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Items, partiesOf(e).parts[k])
 			}
-			for _, j := range p.Items() {
+			for _, j := range p.Items {
 				owned[j]++
 			}
 		}
@@ -260,10 +260,10 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 		if _, err := p.Contribute(plan, simulated.New(1, fmt.Sprint(k)), protocol.Workers(1)); err != nil {
 			t.Fatal(err)
 		}
-		for i, u := range p.Own() {
+		for i, u := range p.Own {
 			found[u]++
 			want := params.User(own[u], start)
-			if got := p.Users().Row(i); math.Abs(got[0]-want[0]) > 1e-9 {
+			if got := p.Users.Row(i); math.Abs(got[0]-want[0]) > 1e-9 {
 				t.Errorf("user %d of party %d is fitted to %v, want %v", u, k, got, want)
 			}
 		}

@@ -92,7 +92,7 @@ func (x *partyInstance) LocalSteps() []algorithm.LocalSteps {
 
 // Watch prepares the steps of a party, of the given kind among its LocalSteps.
 func (x *partyInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
-	return x.params.Watch(kernel.Watched{Gradients: x.gradients, Both: x.ownItems && kind == 0, Full: full, Noise: x.setup.Schedule.Noise()}, src)
+	return x.params.Watch(x.ownItems && kind == 0, x.gradients, full, x.setup.Schedule.Noise(), src)
 }
 
 // apart predicts by parties that have embeddings of their own, for all users and items.

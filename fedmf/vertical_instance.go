@@ -44,9 +44,7 @@ func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
 		if p.parties[k], err = kernel.NewVertical(&x.params, x.parts[k], rows); err != nil {
 			return nil, err
 		}
-		if x.setup.Alone {
-			p.parties[k].Alone()
-		}
+		p.parties[k].Alone = x.setup.Alone
 	}
 	return p, nil
 }
@@ -91,7 +89,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
-		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: model.At(x.setup.Data.ItemIDs, t.Items())}}
+		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: model.At(x.setup.Data.ItemIDs, t.Items)}}
 	}}, nil
 }
 
@@ -197,7 +195,7 @@ func (p *verticalParties) items() *model.Matrix {
 	all := model.NewMatrix(p.setup.Data.Items, p.params.Rank)
 	for _, t := range p.parties {
 		v := t.Embeddings()
-		for i, j := range t.Items() {
+		for i, j := range t.Items {
 			copy(all.Row(int(j)), v.Row(i))
 		}
 	}
@@ -225,8 +223,8 @@ func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
 	s := &apart{party: make([]int32, p.setup.Data.Items), byItem: true}
 	start := p.params.StartUsers(p.setup.Data.Users)
 	for k, t := range p.parties {
-		s.of = append(s.of, &model.Factors{Users: cmp.Or(t.Users(), start), Items: items})
-		for _, j := range t.Items() {
+		s.of = append(s.of, &model.Factors{Users: cmp.Or(t.Users, start), Items: items})
+		for _, j := range t.Items {
 			s.party[j] = int32(k)
 		}
 	}

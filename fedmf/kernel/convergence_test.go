@@ -81,7 +81,7 @@ func vanilla(t *testing.T, horizontally bool, rounds int) float64 {
 			parties = append(parties, h)
 			copies[k] = func() {
 				for i, user := range own {
-					copy(u.Row(int(user)), h.Users().Row(i))
+					copy(u.Row(int(user)), h.Users.Row(i))
 				}
 			}
 			continue

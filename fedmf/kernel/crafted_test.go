@@ -58,7 +58,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 				if z > 1e12 && len(ledger.Charged()) != 0 {
 					t.Errorf("%s, %s: a plan with noise of %g was taken up", clipping, unit, z)
 				}
-				for i, x := range append(party.Embeddings().Data(), party.Users().Data()...) {
+				for i, x := range append(party.Embeddings().Data(), party.Users.Data()...) {
 					if math.IsNaN(x) || math.IsInf(x, 0) {
 						t.Fatalf("%s, %s, z = %g: coordinate %d is %v", clipping, unit, z, i, x)
 					}

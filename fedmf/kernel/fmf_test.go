@@ -158,12 +158,12 @@ func TestVerticalIsFMF(t *testing.T) {
 			if err := v.Finish(server.Model(), serial{}); err != nil {
 				t.Fatal(err)
 			}
-			mk := float64(len(v.Items()))
+			mk := float64(len(v.Items))
 			for range c.kappas {
 				_, gv := ref.gradients(k, ref.u, ref.v)
 				descend(ref.v, gv, 0.03*n*fall(all, all)*mk/m/(n*mk*tau))
 			}
-			for i, j := range v.Items() {
+			for i, j := range v.Items {
 				checkNear(t, "V", model.Wrap(1, rank, ref.v.Row(int(j))), model.Wrap(1, rank, v.exact().Row(i)))
 			}
 		}
@@ -232,7 +232,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 			iterate(t, server, parties)
 			average := model.NewMatrix(m, rank)
 			for k, h := range horizontal {
-				v, nk := ref.v.Clone(), float64(len(h.Own()))
+				v, nk := ref.v.Clone(), float64(len(h.Own))
 				for local := range c.local {
 					gamma := 0.03 * n * fall(round*c.local+local+1, c.rounds*c.local)
 					gu, gv := ref.gradients(k, ref.u, v)
@@ -249,8 +249,8 @@ func TestHorizontalIsFMF(t *testing.T) {
 			checkNear(t, "V", ref.v, server.shared.Matrix)
 			ref.v = broadcast(server.shared.Matrix) // checked, and what parties get
 			for _, h := range horizontal {
-				for i, user := range h.Own() {
-					checkNear(t, "U", model.Wrap(1, rank, ref.u.Row(int(user))), model.Wrap(1, rank, h.Users().Row(i)))
+				for i, user := range h.Own {
+					checkNear(t, "U", model.Wrap(1, rank, ref.u.Row(int(user))), model.Wrap(1, rank, h.Users.Row(i)))
 				}
 			}
 		}

@@ -13,15 +13,17 @@ import (
 // Horizontal is a party of HFL-SGDMF, which holds all ratings of its own users: a client.Trainer. V
 // is shared; U_k never leaves the party (FMF paper, section 5).
 type Horizontal struct {
-	params   *PartyParams
-	users    []int32 // its own, as indices of all users
-	ratings  *table  // all of them
-	weight   float64 // n_k/n
-	gradient bool    // send gradients instead of embeddings
+	params  *PartyParams
+	Own     []int32 // its users, as indices of all users
+	ratings *table  // all of them
+	weight  float64 // n_k/n
+	// Gradients makes the party send the normalised noisy gradient of V of one step instead of the trained V: HFL-synSGD, with T' = 1.
+	Gradients bool
 
-	steps *stepper       // nil before the first round
-	u     *model.Matrix  // U_k, which the party never shares, as trained in stages 1 and 2
-	tuned *model.Factors // nil before stage 3
+	steps *stepper      // nil before the first round
+	Users *model.Matrix // U_k, which the party never shares, as trained in stages 1 and 2: a row for each of Own; nil before the first round
+	// Tuned has the party's own versions of the embeddings after stage 3; nil before.
+	Tuned *model.Factors
 }
 
 // NewHorizontal makes the party of the given users; rows are their ratings of all items.
@@ -32,24 +34,11 @@ func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizo
 	if err := errors.Join(checkOwned("user", users, p.Users), CheckRatings(rows, p.Items, p.MaxRating)); err != nil {
 		return nil, err
 	}
-	return &Horizontal{params: p, users: users, ratings: newTable(rows), weight: float64(len(users)) / float64(p.Users)}, nil
+	return &Horizontal{params: p, Own: users, ratings: newTable(rows), weight: float64(len(users)) / float64(p.Users)}, nil
 }
 
-// SendGradients makes the party send the normalised noisy gradient of V of one step instead of the
-// trained V: HFL-synSGD, with T' = 1. Call it before the first round.
-func (t *Horizontal) SendGradients() { t.gradient = true }
-
-// Own returns the party's users, as indices of all users.
-func (t *Horizontal) Own() []int32 { return t.users }
-
-// Users returns U_k after stages 1 and 2, one row for each of Own; nil before the first round.
-func (t *Horizontal) Users() *model.Matrix { return t.u }
-
 // Finished reports whether stage 3 has run.
-func (t *Horizontal) Finished() bool { return t.tuned != nil }
-
-// Tuned returns the party's own versions of the embeddings after stage 3, one row for each of its users; nil before.
-func (t *Horizontal) Tuned() *model.Factors { return t.tuned }
+func (t *Horizontal) Finished() bool { return t.Tuned != nil }
 
 // prepare trims the ratings, and starts U_k by stage 1, without noise. A user's embedding follows
 // from the user's own ratings and the public start.
@@ -58,7 +47,7 @@ func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.R
 	if err != nil {
 		return err
 	}
-	t.u = t.begin(v, run)
+	t.Users = t.begin(v, run)
 	t.steps = newStepper(t.params, trimmed, v)
 	return nil
 }
@@ -68,12 +57,12 @@ func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.R
 func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
 	p := t.params
 	if !p.RandomUsers {
-		u := model.NewMatrix(len(t.users), p.Rank)
-		run.Each(len(t.users), func(i int) { copy(u.Row(i), p.User(t.ratings.row(i), v)) })
+		u := model.NewMatrix(len(t.Own), p.Rank)
+		run.Each(len(t.Own), func(i int) { copy(u.Row(i), p.User(t.ratings.row(i), v)) })
 		return u
 	}
-	u := p.StartUsers(len(t.users))
-	p.Scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.users[0])))
+	u := p.StartUsers(len(t.Own))
+	p.Scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.Own[0])))
 	return u
 }
 
@@ -99,7 +88,7 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
 		return nil, err
 	}
-	if t.gradient {
+	if t.Gradients {
 		var g *model.Matrix
 		if g, err = t.noisyGradient(int(p.Round)); err != nil {
 			return nil, err
@@ -111,7 +100,7 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 		if rate, err = t.step(int(p.Round-1)*t.params.LocalSteps + k + 1); err != nil {
 			return nil, err
 		}
-		if err = t.steps.moveV(rate/t.params.batch(len(t.users)), t.steps.z*t.params.Sensitivity(false)); err != nil {
+		if err = t.steps.move(t.steps.v, t.steps.gradV.Data(), nil, rate/t.params.batch(len(t.Own)), t.steps.z*t.params.Sensitivity(false)); err != nil {
 			return nil, err
 		}
 	}
@@ -122,13 +111,13 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 // V's part. Only V is noised: a user's embedding follows from the user's own ratings alone, and never leaves the party. If
 // users are not trained, no row is touched and nothing moves.
 func (t *Horizontal) step(number int) (rate float64, err error) {
-	p, s, d := t.params, t.steps, t.u.Cols()
-	if err = s.gradients(t.u, p.TrainUsers); err != nil {
+	p, s, d := t.params, t.steps, t.Users.Cols()
+	if err = s.gradients(t.Users, p.TrainUsers); err != nil {
 		return 0, err
 	}
 	userRate, itemRate := p.rates(number)
 	for k, i := range s.touched {
-		s.shift(t.u.Row(i), s.gradU[k*d:(k+1)*d], userRate/p.batch(p.Items))
+		s.shift(t.Users.Row(i), s.gradU[k*d:(k+1)*d], userRate/p.batch(p.Items))
 	}
 	return itemRate, nil
 }
@@ -145,7 +134,7 @@ func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 		return nil, err
 	}
 	for i := range g.Data() {
-		g.Data()[i] /= p.batch(len(t.users))
+		g.Data()[i] /= p.batch(len(t.Own))
 	}
 	return g, nil
 }
@@ -156,7 +145,7 @@ func (t *Horizontal) Finish(shared []byte, run protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	t.tuned = t.Tune(v, t.params.FineTune, run)
+	t.Tuned = t.Tune(v, t.params.FineTune, run)
 	return nil
 }
 
@@ -167,8 +156,8 @@ func (t *Horizontal) Finish(shared []byte, run protocol.Runner) error {
 func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *model.Factors {
 	p, r := t.params, t.ratings
 	tuned := &model.Factors{Items: v}
-	if p.RandomUsers && t.u != nil {
-		tuned.Users = t.u.Clone()
+	if p.RandomUsers && t.Users != nil {
+		tuned.Users = t.Users.Clone()
 	} else {
 		tuned.Users = t.begin(v, run)
 	}
@@ -179,7 +168,7 @@ func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *mod
 		}
 	}
 	order := model.Indices(len(users))
-	rng := entropy.Public(p.Seed, fmt.Sprintf("fedmf/fine-tune/%d", t.users[0]))
+	rng := entropy.Public(p.Seed, fmt.Sprintf("fedmf/fine-tune/%d", t.Own[0]))
 	for pass := range passes {
 		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 		p.Pass(tuned.Users, tuned.Items, users, r.items, r.value, order, Schedule(p.FineTuneRate, pass+1, passes))
@@ -242,10 +231,10 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 
 // Snapshot returns u_i, fitted in stage 1, as little-endian float64, row by row.
 func (t *User) Snapshot() ([]byte, error) {
-	if t.u == nil {
+	if t.U == nil {
 		return nil, nil
 	}
-	return model.AppendFloats(nil, t.u...), nil
+	return model.AppendFloats(nil, t.U...), nil
 }
 
 func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
@@ -253,16 +242,16 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	if err := model.ReadFloats(u, snapshot); err != nil {
 		return err
 	}
-	t.u = u
+	t.U = u
 	return nil
 }
 
 // Snapshot returns U_k.
 func (t *Horizontal) Snapshot() ([]byte, error) {
-	if t.u == nil {
+	if t.Users == nil {
 		return nil, nil
 	}
-	return model.AppendFloats(nil, t.u.Data()...), nil
+	return model.AppendFloats(nil, t.Users.Data()...), nil
 }
 
 // Resume restores U_k. The ratings are trimmed as they were before.
@@ -272,5 +261,5 @@ func (t *Horizontal) Resume(snapshot []byte, src entropy.Source) error {
 			return err
 		}
 	}
-	return model.ReadFloats(t.u.Data(), snapshot)
+	return model.ReadFloats(t.Users.Data(), snapshot)
 }

@@ -43,7 +43,7 @@ func TestHorizontalNoise(t *testing.T) {
 		}
 		sigma := 3e-5 * math.Hypot(1, second) / (0.5 * 1000 * 0.1) * z * item
 		checkNormal(t, "V", minus(sent[:len(v.Data())], v.Data()), sigma)
-		if !cmp.Equal(party.Users().Data(), p.StartUsers(1000).Data()) {
+		if !cmp.Equal(party.Users.Data(), p.StartUsers(1000).Data()) {
 			t.Errorf("clipping %s, train %t: users without ratings moved", c.clipping, c.train)
 		}
 	}
@@ -56,7 +56,7 @@ func TestSentGradients(t *testing.T) {
 	p, _, item := noisy(dp.User, EmbeddingClipping)
 	p.Users, p.Items, p.LocalSteps, p.TrainUsers = 4000, 20_000, 1, true
 	party := newHorizontal(t, &p, model.Indices(1000), make([]model.Ratings, 1000))
-	party.SendGradients()
+	party.Gradients = true
 	pl := planOf(&p, 1, p.StartItems(), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1})
 	pl.Releases[0] = p.GradientRelease(1000, 0.7)
 	pl.Releases[0].Width, pl.Releases[0].Noise = 40, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1}
@@ -72,7 +72,7 @@ func TestSentGradients(t *testing.T) {
 	p.Density, p.TrainUsers, p.UserRate = 0.3, true, 0.01
 	rows := someRatings(rng, 4, 6, 0.5)
 	party = newHorizontal(t, &p, model.Indices(4), rows)
-	party.SendGradients()
+	party.Gradients = true
 	v := someMatrix(rng, 6, 2)
 	pl = planOf(&p, 1, v, protocol.Noise{})
 	pl.Releases[0] = p.GradientRelease(4, 0)
@@ -96,8 +96,8 @@ func TestSentGradients(t *testing.T) {
 	for i := range rows {
 		Project(users.Row(i), 5)
 	}
-	if apart(party.Users().Data(), users.Data()) > 1e-9 {
-		t.Errorf("users trained along are %v, want %v", party.Users().Data(), users.Data())
+	if apart(party.Users.Data(), users.Data()) > 1e-9 {
+		t.Errorf("users trained along are %v, want %v", party.Users.Data(), users.Data())
 	}
 	if apart(sent[:12], want) > 1e-9 {
 		t.Errorf("gradient %v, want %v", sent, want)
@@ -129,7 +129,7 @@ func TestClippingOfItemsAlone(t *testing.T) {
 	if got := length(before.Data(), v.Data()); !(got < 0.9*1e-3*0.5) {
 		t.Errorf("VFL, U and V together: V moved by %v, want less than η·C", got)
 	}
-	if err := vertical.Finish(vertical.Users().Encode(), serial{}); err != nil {
+	if err := vertical.Finish(vertical.Users.Encode(), serial{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := length(vertical.exact().Data(), before.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
@@ -149,8 +149,8 @@ func TestStagesOfHorizontal(t *testing.T) {
 		// One user with 7 ratings; the others are another party's.
 		row := model.Ratings{Items: []int32{0, 2, 3, 5, 7, 8, 11}, Values: []float32{5, 0, 4, 1, 3, 0, 5}}
 		party := newHorizontal(t, &p, []int32{3}, []model.Ratings{row})
-		if party.Users() != nil || party.Tuned() != nil || !slices.Equal(party.Own(), []int32{3}) {
-			t.Errorf("a new party has U %v, tuned %v, users %v", party.Users(), party.Tuned(), party.Own())
+		if party.Users != nil || party.Tuned != nil || !slices.Equal(party.Own, []int32{3}) {
+			t.Errorf("a new party has U %v, tuned %v, users %v", party.Users, party.Tuned, party.Own)
 		}
 		v := someMatrix(rng, 12, 2)
 		fitted := p.User(row, v)
@@ -166,13 +166,13 @@ func TestStagesOfHorizontal(t *testing.T) {
 		}
 		w := someMatrix(rng, 12, 2)
 		contribute(t, party, planOf(&p, 2, w, protocol.Noise{}), simulated.New(1, "party"))
-		if still := cmp.Equal(fitted, party.Users().Row(0)); still == train {
+		if still := cmp.Equal(fitted, party.Users.Row(0)); still == train {
 			t.Errorf("train %t: U_k stays what stage 1 made it: %t", train, still)
 		}
 		if err := party.Finish(w.Encode(), serial{}); err != nil {
 			t.Fatal(err)
 		}
-		tuned := party.Tuned()
+		tuned := party.Tuned
 		for j := range 12 {
 			if changed := !cmp.Equal(tuned.Items.Row(j), w.Row(j)); changed != slices.Contains(row.Items, int32(j)) {
 				t.Errorf("train %t: stage 3 moved item %d: %t", train, j, changed)
@@ -226,13 +226,13 @@ func TestVanillaHorizontal(t *testing.T) {
 	for i := range rows {
 		Project(want.Row(i), p.MaxRating)
 	}
-	if apart(party.Users().Data(), want.Data()) > 1e-9 {
-		t.Errorf("after a step users are %v, want %v", party.Users().Data(), want.Data())
+	if apart(party.Users.Data(), want.Data()) > 1e-9 {
+		t.Errorf("after a step users are %v, want %v", party.Users.Data(), want.Data())
 	}
 	if err := party.Finish(v.Encode(), serial{}); err != nil {
 		t.Fatal(err)
 	}
-	if !cmp.Equal(party.Tuned().Users.Data(), party.Users().Data()) {
+	if !cmp.Equal(party.Tuned.Users.Data(), party.Users.Data()) {
 		t.Error("stage 3 without a pass moved the users")
 	}
 	p.TrainUsers = false

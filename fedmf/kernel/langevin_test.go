@@ -88,7 +88,7 @@ func TestLangevinStep(t *testing.T) {
 		eta := 2 * q * gain
 		deviation := max(math.Sqrt(eta), gain*z*p.Sensitivity(true))
 		moved := make([]float64, users)
-		for i, x := range party.Users().Data() {
+		for i, x := range party.Users.Data() {
 			moved[i] = x - (1 - eta/2*2) // from 1, λ = 2
 		}
 		checkNormal(t, "U", moved, deviation)

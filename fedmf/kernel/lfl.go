@@ -20,7 +20,7 @@ const ItemGradient = "item-gradient"
 // User is one user's side of LFL-SGDMF: a client.Trainer. Its embedding stays with the client.
 type User struct {
 	*crowd
-	u     []float64 // nil until stage 1 has run
+	U     []float64 // u_i; nil until stage 1 has run
 	at    int32     // the user's place in the crowd
 	tuned bool      // stage 3 has run
 }
@@ -51,14 +51,11 @@ func (t *User) ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(
 
 // fit runs the fit, and keeps u_i.
 func (t *User) fit(r model.Ratings, v rows) {
-	if t.u == nil {
-		t.u = t.kept.Row(int(t.at))
+	if t.U == nil {
+		t.U = t.kept.Row(int(t.at))
 	}
-	t.params.fit(r, v, t.u)
+	t.params.fit(r, v, t.U)
 }
-
-// Embedding returns the current u_i; nil before stage 1.
-func (t *User) Embedding() []float64 { return t.u }
 
 // Finished reports whether stage 3 has run.
 func (t *User) Finished() bool { return t.tuned }
@@ -78,8 +75,8 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	memory := model.Borrow()
 	defer memory.Return()
 	r := t.ratings(memory)
-	if t.u == nil {
-		t.fit(r, v)
+	if t.U == nil {
+		t.fit(r, v.Row)
 	}
 	n := len(r.Items)
 	if n == 0 {
@@ -107,9 +104,9 @@ func (t *User) gradient(r model.Ratings, from, to int, v model.Broadcast) protoc
 		g.Index[k-from] = uint32(j)
 		row := v.Row(int(j), g.Value[(k-from)*d:(k-from+1)*d])
 		Project(row, t.params.MaxRating) // the bound holds for feasible rows, and rounding may lead out
-		slope := -2 * (float64(r.Values[k]) - model.Dot(t.u, row))
+		slope := -2 * (float64(r.Values[k]) - model.Dot(t.U, row))
 		for i := range d {
-			row[i] = slope * t.u[i]
+			row[i] = slope * t.U[i]
 		}
 	}
 	return g
@@ -138,7 +135,7 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	}
 	memory := model.Borrow()
 	defer memory.Return()
-	t.fit(t.ratings(memory), v)
+	t.fit(t.ratings(memory), v.Row)
 	t.tuned = true
 	return nil
 }
@@ -208,18 +205,12 @@ type Fit struct {
 }
 
 // rows gives item embeddings; dst is scratch of the rank's length.
-type rows interface {
-	Row(j int, dst []float64) []float64
-}
-
-type matrixRows struct{ *model.Matrix }
-
-func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
+type rows func(j int, dst []float64) []float64
 
 // User fits a user against V and returns u.
 func (p Params) User(r model.Ratings, v *model.Matrix) []float64 {
 	u := make([]float64, p.Rank)
-	p.fit(r, matrixRows{v}, u)
+	p.fit(r, func(j int, _ []float64) []float64 { return v.Row(j) }, u)
 	return u
 }
 
@@ -273,7 +264,7 @@ func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
 	clear(gram)
 	clear(right)
 	for k, j := range r.Items {
-		row := v.Row(int(j), f.scratch)
+		row := v(int(j), f.scratch)
 		x := float64(r.Values[k])
 		for a, va := range row {
 			right[a] += x * va

@@ -207,7 +207,7 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 			at := func(dx float64) float64 {
 				w := v.Clone()
 				w.Row(int(item))[i] += dx
-				d := rating - model.Dot(user.Embedding(), w.Row(int(item)))
+				d := rating - model.Dot(user.U, w.Row(int(item)))
 				return d * d
 			}
 			if want := (at(h) - at(-h)) / (2 * h); math.Abs(x-want) > 1e-5 {
@@ -238,7 +238,7 @@ func TestContributionOfAllRatings(t *testing.T) {
 	}
 	loss := func(w *model.Matrix) (sum float64) {
 		for k, j := range ratings.Items {
-			d := float64(ratings.Values[k]) - model.Dot(user.Embedding(), w.Row(int(j)))
+			d := float64(ratings.Values[k]) - model.Dot(user.U, w.Row(int(j)))
 			sum += d * d
 		}
 		return sum

@@ -326,15 +326,6 @@ func (s *stepper) clip(u []float64, r model.Ratings, both bool) {
 	}
 }
 
-// moveU takes the step of the touched rows of u; with noise, of all rows.
-func (s *stepper) moveU(u *model.Matrix, gain, sigma float64) error {
-	return s.move(u, s.gradU, s.touched, gain, sigma)
-}
-
-func (s *stepper) moveV(gain, sigma float64) error {
-	return s.move(s.v, s.gradV.Data(), nil, gain, sigma)
-}
-
 // blockSize is the number of coordinates that get their noise at once, before their rows are
 // projected: they stay in the fastest cache in between.
 const blockSize = 2048

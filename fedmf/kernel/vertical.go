@@ -19,13 +19,15 @@ import (
 // the end. It is private by the noise of every step (FMF paper, section 4).
 type Vertical struct {
 	params  *PartyParams
-	items   []int32 // owned by the party, as indices of the catalogue
+	Items   []int32 // owned by the party, as indices of the catalogue
 	ratings *table
 	weight  float64 // m_k/m
-	alone   bool
+	// Alone makes the party train by itself. It takes part in every round, for as many steps and as much noise, but keeps its
+	// own U and sends none. It is the local-only baseline.
+	Alone bool
 
 	steps    *stepper      // nil before the first round
-	u        *model.Matrix // U as the party knows it
+	Users    *model.Matrix // U as the party knows it; nil before the first round
 	source   entropy.Source
 	last     protocol.Noise // of the paid steps on V alone
 	finished bool
@@ -43,13 +45,8 @@ func NewVertical(p *PartyParams, items []int32, rows []model.Ratings) (*Vertical
 	if err := errors.Join(checkOwned("item", items, p.Items), CheckRatings(rows, len(items), p.MaxRating)); err != nil {
 		return nil, err
 	}
-	return &Vertical{params: p, items: items, ratings: newTable(rows), weight: float64(len(items)) / float64(p.Items)}, nil
+	return &Vertical{params: p, Items: items, ratings: newTable(rows), weight: float64(len(items)) / float64(p.Items)}, nil
 }
-
-// Alone makes the party train by itself. It takes part in every round, for as many steps and as
-// much noise, but keeps its own U and sends none. It is the local-only baseline. Call it before the
-// first round.
-func (t *Vertical) Alone() { t.alone = true }
 
 // StartUsers returns the start of U: FromUsers, or else the common start.
 func (p Params) StartUsers(users int) *model.Matrix {
@@ -58,9 +55,6 @@ func (p Params) StartUsers(users int) *model.Matrix {
 	}
 	return p.uniform(users)
 }
-
-// Items returns the party's own items, as indices of the catalogue.
-func (t *Vertical) Items() []int32 { return t.items }
 
 // Embeddings returns V_k, one row for each of Items, as the party may publish it. It is on the grid
 // of the party's messages, since the low bits of a float may tell the number that noise was added
@@ -81,16 +75,13 @@ func (t *Vertical) exact() *model.Matrix {
 	return t.steps.v
 }
 
-// Users returns U as the party knows it; nil before its first round.
-func (t *Vertical) Users() *model.Matrix { return t.u }
-
 // Finished reports whether the last steps have been taken.
 func (t *Vertical) Finished() bool { return t.finished }
 
 // start returns the party's part of the common start of V.
 func (t *Vertical) start() *model.Matrix {
-	all, v := t.params.StartItems(), model.NewMatrix(len(t.items), t.params.Rank)
-	for k, j := range t.items {
+	all, v := t.params.StartItems(), model.NewMatrix(len(t.Items), t.params.Rank)
+	for k, j := range t.Items {
 		copy(v.Row(k), all.Row(int(j)))
 	}
 	return v
@@ -109,13 +100,13 @@ func (t *Vertical) prepare(src entropy.Source) error {
 // receive takes up a broadcast U. A party that trains alone takes only the first, and its own
 // afterwards, rounded as it would be broadcast.
 func (t *Vertical) receive(broadcast []byte) error {
-	if t.u != nil && t.alone {
-		model.Round(t.u.Data())
+	if t.Users != nil && t.Alone {
+		model.Round(t.Users.Data())
 		return nil
 	}
-	u, err := t.params.receive(broadcast, t.params.Users, t.u)
+	u, err := t.params.receive(broadcast, t.params.Users, t.Users)
 	if err == nil {
-		t.u = u
+		t.Users = u
 	}
 	return err
 }
@@ -144,27 +135,27 @@ func (t *Vertical) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.R
 			return nil, err
 		}
 	}
-	if t.alone {
-		return []protocol.Vector{{Index: []uint32{uint32(len(t.u.Data()))}, Value: []float64{t.weight}}}, nil
+	if t.Alone {
+		return []protocol.Vector{{Index: []uint32{uint32(len(t.Users.Data()))}, Value: []float64{t.weight}}}, nil
 	}
-	return []protocol.Vector{weighted(t.u, t.weight, p.Releases[0])}, nil
+	return []protocol.Vector{weighted(t.Users, t.weight, p.Releases[0])}, nil
 }
 
 // step is one local step, of U and V_k, or of V_k alone. Noise is for the sum
 // over the sample; the sum is divided by its public expectation afterwards.
 func (t *Vertical) step(number int, both bool) error {
 	p, s := t.params, t.steps
-	if err := s.gradients(t.u, both); err != nil {
+	if err := s.gradients(t.Users, both); err != nil {
 		return err
 	}
 	sigma := s.z * p.Sensitivity(both)
 	userRate, itemRate := p.rates(number)
 	if both {
-		if err := s.moveU(t.u, userRate/p.batch(len(t.items)), sigma); err != nil {
+		if err := s.move(t.Users, s.gradU, s.touched, userRate/p.batch(len(t.Items)), sigma); err != nil {
 			return err
 		}
 	}
-	return s.moveV(itemRate/p.batch(p.Users), sigma)
+	return s.move(s.v, s.gradV.Data(), nil, itemRate/p.batch(p.Users), sigma)
 }
 
 // Finish takes the last κ steps, on V_k alone, if the party took part in the round that pays
@@ -202,13 +193,13 @@ type verticalState struct {
 
 // Save returns nil before the first round.
 func (t *Vertical) Save() ([]byte, error) {
-	if t.alone {
+	if t.Alone {
 		return nil, errors.New("fedmf: a party that trains alone is a baseline, and has no state to keep")
 	}
 	if t.steps == nil {
 		return nil, nil
 	}
-	b, err := json.Marshal(verticalState{t.finished, t.last, t.items, model.AppendFloats(nil, t.steps.v.Data()...)})
+	b, err := json.Marshal(verticalState{t.finished, t.last, t.Items, model.AppendFloats(nil, t.steps.v.Data()...)})
 	return append([]byte(verticalDomain), b...), err
 }
 
@@ -232,14 +223,14 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	case n.Steps > t.params.ItemSteps || !(n.SamplingRate > 0 && n.SamplingRate <= 1) || !(n.Multiplier >= 0):
 		return fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last round",
 			n.Steps, n.SamplingRate, n.Multiplier, t.params.ItemSteps)
-	case !slices.Equal(s.Items, t.items):
-		return fmt.Errorf("fedmf: the state is of other items than the %d that the party owns", len(t.items))
+	case !slices.Equal(s.Items, t.Items):
+		return fmt.Errorf("fedmf: the state is of other items than the %d that the party owns", len(t.Items))
 	}
-	v := model.NewMatrix(len(t.items), t.params.Rank)
+	v := model.NewMatrix(len(t.Items), t.params.Rank)
 	if err := model.ReadFloats(v.Data(), s.Embeddings); err != nil {
 		return err
 	}
-	for i := range t.items { // as of a broadcast: the sensitivity holds for feasible embeddings only
+	for i := range t.Items { // as of a broadcast: the sensitivity holds for feasible embeddings only
 		if err := t.params.acceptable(v.Row(i)); err != nil {
 			return fmt.Errorf("fedmf: row %d of the state %w", i, err)
 		}
@@ -262,123 +253,74 @@ func (t *Vertical) Resume(state []byte, src entropy.Source) error { return t.Res
 // projection hides a part of the step.
 const watchGain = 1e-6
 
-// watched is one party's local step on the data of one unit, which moves embeddings as far as its
-// bound allows, or on no data.
-type watched struct {
-	steps  *stepper
-	at     *model.Matrix // U, at the worst point
-	both   bool
-	toward []float64 // direction of the unit's gradient, of U followed by V; of length 1
-	bound  float64
-}
-
-// Watched says which local step to watch.
-type Watched struct {
-	Gradients bool // the step sends normalised gradients
-	Both      bool // it is on users and items, not on items alone
-	Full      bool // it has the data of the unit, not none
-	Noise     protocol.Noise
-}
-
-// Watch prepares steps. The worst embeddings are u = v_j = √R·e for a rating of 0, whose error is
-// the whole scale. Its gradient is 2R^{3/2} long in both (FMF paper, section 4.1.1), and the
-// gradients of all ratings of a user point the same way. The moved embeddings are in the middle of
-// the ball.
-func (p PartyParams) Watch(o Watched, src entropy.Source) (func() (float64, error), error) {
+// Watch prepares local steps of a party on the data of one unit, which moves embeddings as far as its bound allows, if
+// full, or else on no data. They are on users and items (both) or on items alone, and with gradients they send the noisy
+// gradient. The returned function takes a step and returns how far it went towards the unit's gradient, in sensitivities:
+// 0, or 1 if the unit exists and is sampled, plus noise of deviation z.
+//
+// The worst embeddings are u = v_j = √R·e for a rating of 0, whose error is the whole scale. Its gradient is 2R^{3/2} long
+// in both (FMF paper, section 4.1.1), and the gradients of all ratings of a user point the same way. The moved embeddings
+// are in the middle of the ball.
+func (p PartyParams) Watch(both, gradients, full bool, n protocol.Noise, src entropy.Source) (func() (float64, error), error) {
 	ratings := 1
 	if p.Unit == dp.User {
 		ratings = max(1, p.ClipRatings)
 	}
-	one := model.Ratings{Items: model.Indices(ratings), Values: make([]float32, ratings)}
-	w := &watched{steps: newStepper(&p, newTable([]model.Ratings{one}), corner(ratings, p)), at: corner(1, p), both: o.Both, bound: p.Sensitivity(o.Both)}
-	if err := w.aim(); err != nil {
-		return nil, err
-	}
-	if !o.Full {
-		w.steps.ratings = newTable([]model.Ratings{{}})
-	}
-	if err := w.steps.begin(o.Noise, src, "local-steps", 1); err != nil {
-		return nil, err
-	}
-	if o.Gradients {
-		return w.gradient, nil
-	}
-	return w.step, nil
-}
-
-// corner returns a matrix with all rows √R·e.
-func corner(rows int, p PartyParams) *model.Matrix {
-	m := model.NewMatrix(rows, p.Rank)
-	for i := range rows {
-		m.Row(i)[0] = math.Sqrt(p.MaxRating)
-	}
-	return m
-}
-
-// aim finds the gradient of the unit by a step that samples everything and adds no noise.
-func (w *watched) aim() error {
-	w.steps.sampler = newSampler(1, nil)
-	if err := w.steps.gradients(w.at, w.both); err != nil {
-		return err
-	}
-	w.toward = w.seen(w.steps.gradU, w.steps.gradV.Data())
-	norm := math.Sqrt(model.Dot(w.toward, w.toward))
-	for i := range w.toward {
-		w.toward[i] /= norm
-	}
-	return nil
-}
-
-// seen returns the visible parts: of U, if it is moved, and of V.
-func (w *watched) seen(u, v []float64) []float64 {
-	var list []float64
-	if w.both {
-		list = append(list, u...)
-	}
-	return append(list, v...)
-}
-
-// step takes a noised step and returns how far it went towards the unit's gradient, in
-// sensitivities: 0, or 1 if the unit exists and is sampled, plus noise of deviation z.
-func (w *watched) step() (float64, error) {
-	s := w.steps
-	if err := s.gradients(w.at, w.both); err != nil {
-		return 0, err
-	}
-	sigma := s.z * w.bound
-	middle := func(rows int) *model.Matrix {
-		m := model.NewMatrix(rows, w.at.Cols())
-		for i := range m.Data() {
-			m.Data()[i] = math.Sqrt(s.params.MaxRating/float64(m.Cols())) / 2
+	corner := func(rows int) *model.Matrix {
+		m := model.NewMatrix(rows, p.Rank)
+		for i := range rows {
+			m.Row(i)[0] = math.Sqrt(p.MaxRating)
 		}
 		return m
 	}
-	from := middle(1).Data()[0]
-	u, v := middle(1), middle(s.v.Rows())
-	if w.both {
-		if err := s.moveU(u, watchGain, sigma); err != nil {
+	one := model.Ratings{Items: model.Indices(ratings), Values: make([]float32, ratings)}
+	s, at := newStepper(&p, newTable([]model.Ratings{one}), corner(ratings)), corner(1)
+	s.sampler = newSampler(1, nil) // a step that samples everything, without noise, finds the gradient of the unit
+	if err := s.gradients(at, both); err != nil {
+		return nil, err
+	}
+	toward := slices.Concat(s.gradU, s.gradV.Data())
+	norm := math.Sqrt(model.Dot(toward, toward))
+	for i := range toward {
+		toward[i] /= norm
+	}
+	if !full {
+		s.ratings = newTable([]model.Ratings{{}})
+	}
+	if err := s.begin(n, src, "local-steps", 1); err != nil {
+		return nil, err
+	}
+	bound, middle := p.Sensitivity(both), math.Sqrt(p.MaxRating/float64(p.Rank))/2
+	start := func(rows int) *model.Matrix {
+		return model.Wrap(rows, p.Rank, slices.Repeat([]float64{middle}, rows*p.Rank))
+	}
+	return func() (float64, error) {
+		if err := s.gradients(at, both); err != nil {
 			return 0, err
 		}
-	}
-	if err := s.move(v, s.gradV.Data(), nil, watchGain, sigma); err != nil {
-		return 0, err
-	}
-	moved := w.seen(u.Data(), v.Data())
-	for i := range moved {
-		moved[i] = (moved[i] - from) / watchGain
-	}
-	return model.Dot(moved, w.toward) / w.bound, nil
-}
-
-// gradient is step for parties that send the noisy gradient instead of the embeddings.
-func (w *watched) gradient() (float64, error) {
-	s := w.steps
-	if err := s.gradients(w.at, w.both); err != nil {
-		return 0, err
-	}
-	g := s.gradV.Clone()
-	if err := s.addNoise(g, s.z*w.bound); err != nil {
-		return 0, err
-	}
-	return model.Dot(g.Data(), w.toward) / w.bound, nil
+		if gradients {
+			g := s.gradV.Clone()
+			err := s.addNoise(g, s.z*bound)
+			return model.Dot(g.Data(), toward) / bound, err
+		}
+		v := start(ratings)
+		moved := v.Data()
+		if both {
+			u := start(1)
+			if err := s.move(u, s.gradU, s.touched, watchGain, s.z*bound); err != nil {
+				return 0, err
+			}
+			moved = u.Data()
+		}
+		if err := s.move(v, s.gradV.Data(), nil, watchGain, s.z*bound); err != nil {
+			return 0, err
+		}
+		if both {
+			moved = append(moved, v.Data()...)
+		}
+		for i := range moved {
+			moved[i] = (moved[i] - middle) / watchGain
+		}
+		return model.Dot(moved, toward) / bound, nil
+	}, nil
 }

@@ -113,7 +113,7 @@ func TestVerticalNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNormal(t, "V in the last steps", minus(party.exact().Data(), after.Data()), 3e-5*second*math.Sqrt(3)/(0.5*10_000*0.1)*z*item)
-		if !cmp.Equal(party.Users().Data(), u.Data()) || !party.Finished() {
+		if !cmp.Equal(party.Users.Data(), u.Data()) || !party.Finished() {
 			t.Errorf("unit %s, %s: the last steps moved U, or did not finish (%t)", c.unit, c.clipping, party.Finished())
 		}
 	}
@@ -182,7 +182,7 @@ func TestAlone(t *testing.T) {
 	items, rows := []int32{1, 4, 6}, someRatings(rng, 6, 3, 0.5)
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-3, SamplingRate: 0.5, Steps: 2}
 	with, alone := newVertical(t, &p, items, rows), newVertical(t, &p, items, rows)
-	alone.Alone()
+	alone.Alone = true
 	shared := p.StartUsers(6)
 	for i := range uint64(3) {
 		if i == 2 {
@@ -197,8 +197,8 @@ func TestAlone(t *testing.T) {
 		if d := cmp.Diff([]protocol.Vector{{Index: []uint32{12}, Value: []float64{3. / 8}}}, got); err != nil || d != "" {
 			t.Fatalf("error %v, contribution (-want +got):\n%s", err, d)
 		}
-		shared = with.Users().Clone() // the federation's average, were it of one party
-		if !cmp.Equal(with.Users().Data(), alone.Users().Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
+		shared = with.Users.Clone() // the federation's average, were it of one party
+		if !cmp.Equal(with.Users.Data(), alone.Users.Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
 			t.Fatalf("round %d: alone the party trains something else", i+1)
 		}
 	}
@@ -211,7 +211,7 @@ func TestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !cmp.Equal(with.Users().Data(), alone.Users().Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
+	if !cmp.Equal(with.Users.Data(), alone.Users.Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
 		t.Error("the last steps alone are others")
 	}
 }
@@ -302,8 +302,8 @@ func TestVerticalStarts(t *testing.T) {
 	if want := append(slices.Clone(all.Row(4)), all.Row(1)...); !cmp.Equal(want, party.exact().Data()) {
 		t.Errorf("V starts at %v, want rows 4 and 1 of the common start, %v", party.exact().Data(), want)
 	}
-	if party.Users() != nil || party.Finished() || !cmp.Equal(party.Items(), []int32{4, 1}) {
-		t.Errorf("a new party has U %v, finished %t, items %v", party.Users(), party.Finished(), party.Items())
+	if party.Users != nil || party.Finished() || !cmp.Equal(party.Items, []int32{4, 1}) {
+		t.Errorf("a new party has U %v, finished %t, items %v", party.Users, party.Finished(), party.Items)
 	}
 	if err := party.Finish([]byte{1}, serial{}); err == nil || party.Finished() {
 		t.Errorf("a model of one byte: error %v, finished %t", err, party.Finished())
