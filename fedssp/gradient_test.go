@@ -187,7 +187,7 @@ func TestUsersStayWithinAnOuterStep(t *testing.T) {
 		var shown [][]byte
 		for round(t, s, users, nil) {
 			if s.Sums() >= 0 {
-				fits, shown = append(fits, slices.Clone(users[3].Embedding())), append(shown, s.Model())
+				fits, shown = append(fits, slices.Clone(users[3].U)), append(shown, s.Model())
 			}
 		}
 		if !slices.Equal(fits[0], fits[1]) || !slices.Equal(fits[0], fits[2]) || slices.Equal(fits[2], fits[3]) || !slices.Equal(fits[3], fits[5]) {
@@ -218,11 +218,11 @@ func TestUsersOwnStep(t *testing.T) {
 			}
 			return sum
 		}
-		at := append(slices.Clone(user.Embedding()), user.Bias())
+		at := append(slices.Clone(user.U), user.Bias)
 		want := slices.Clone(at)
 		floats.AddScaled(want, -1/(float64(len(r.Items))+p.UserRidge), fd.Gradient(nil, objective, at, &fd.Settings{Formula: fd.Central}))
 		contribute(t, user, plan, i)
-		near(t, fmt.Sprint("user ", i), append(slices.Clone(user.Embedding()), user.Bias()), want, 1e-6)
+		near(t, fmt.Sprint("user ", i), append(slices.Clone(user.U), user.Bias), want, 1e-6)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestSnapshotOfSteps(t *testing.T) {
 		if err := other.Resume(b, simulated.New(5, "client/0")); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := contribute(t, other, plan, 0), contribute(t, user, plan, 0); !slices.Equal(last(got).Value, last(want).Value) || !slices.Equal(other.Embedding(), user.Embedding()) {
+		if got, want := contribute(t, other, plan, 0), contribute(t, user, plan, 0); !slices.Equal(last(got).Value, last(want).Value) || !slices.Equal(other.U, user.U) {
 			t.Errorf("%s: gone on with, the user is another", name)
 		}
 		nan := slices.Clone(b)

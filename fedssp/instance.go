@@ -120,10 +120,10 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	id := l.IDs(user, which)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
 		u := model.NewMatrix(1, x.width())
-		copy(u.Row(0), t.Embedding())
+		copy(u.Row(0), t.U)
 		list := []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: id}}
 		if x.params.Bias {
-			list = append(list, model.Embeddings{Named: model.Named{Name: "user_bias", Matrix: column([]float64{t.Bias()})}, IDs: id})
+			list = append(list, model.Embeddings{Named: model.Named{Name: "user_bias", Matrix: column([]float64{t.Bias})}, IDs: id})
 		}
 		return list
 	}}, nil
@@ -370,13 +370,13 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := &p.users[u]
-		if !t.Finished() {
+		if !t.Finished {
 			if errs[u] = t.Finish(shared, run); errs[u] != nil {
 				return
 			}
 		}
-		copy(out.users.Row(u), t.Embedding())
-		out.bias[u] = t.Bias()
+		copy(out.users.Row(u), t.U)
+		out.bias[u] = t.Bias
 	})
 	if err = errors.Join(errs...); err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ func TestMeasuringChangesNoBit(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if !slices.Equal(alone[i].Embedding(), same[i].Embedding()) || alone[i].Bias() != same[i].Bias() {
-					t.Errorf("user %d finishes with %v, want %v", i, same[i].Embedding(), alone[i].Embedding())
+				if !slices.Equal(alone[i].U, same[i].U) || alone[i].Bias != same[i].Bias {
+					t.Errorf("user %d finishes with %v, want %v", i, same[i].U, alone[i].U)
 				}
 			}
 		})

@@ -106,12 +106,12 @@ func hostile(p *kernel.Params, rng *rand.Rand, k int) *kernel.Model {
 		fill(m.Popularity, 0.5)
 	}
 	if p.Solver == solver.Variational && k%3 > 0 {
-		m.Covariance, m.Variances = make([]float64, p.Items*p.PackedJoint()), kernel.VariancesOf([]float64{0.5, 0.2, 1e-6, 9})
+		m.Covariance, m.Variances = make([]float64, p.Items*p.PackedJoint()), []float64{0.5, 0.2, 1e-6, 9}
 		fill(m.Covariance, []float64{0, 0.1, 1}[rng.IntN(3)])
 		if k%4 == 0 {
-			x := m.Variances.List()
+			x := m.Variances
 			fill(x, 0.5)
-			m.Variances = kernel.VariancesOf(x)
+			m.Variances = x
 		}
 	}
 	return m
@@ -314,7 +314,7 @@ func TestUserChecksRatings(t *testing.T) {
 		} else if strings.ContainsAny(err.Error(), "346789") {
 			t.Errorf("%v is refused with %q, which says what it is", r, err)
 		}
-		if err := u.Finish(plan.Broadcast, serial{}); err == nil || u.Finished() {
+		if err := u.Finish(plan.Broadcast, serial{}); err == nil || u.Finished {
 			t.Errorf("%v is fitted", r)
 		}
 	}

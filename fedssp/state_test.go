@@ -201,8 +201,8 @@ func TestModelRoundTrip(t *testing.T) {
 			near(t, name+": row", row, m.Items[3*j:3*j+3], 0)
 			near(t, name+": bias", []float64{v.ItemBias(j), v.Centre()}, []float64{m.BiasesOf(9)[j], m.Mean}, 0)
 		}
-		if v.Counted() && v.Count(4) != 17 {
-			t.Errorf("%s: a count of %v", name, v.Count(4))
+		if v.Counts != nil && v.Counts[4] != 17 {
+			t.Errorf("%s: a count of %v", name, v.Counts[4])
 		}
 	}
 }

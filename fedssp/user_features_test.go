@@ -133,7 +133,7 @@ func TestTasteFit(t *testing.T) {
 	if err = one.Finish(plan.Broadcast, serial{}); err != nil {
 		t.Fatal(err)
 	}
-	near(t, "embedding", one.Embedding(), u, 1e-12)
+	near(t, "embedding", one.U, u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
 	user.ClipUser(clipped, p.ClipUser)
 	moments := spread(vectors[1], m*d)

@@ -43,7 +43,7 @@ func uncertain(p *kernel.Params, seed uint64) *kernel.Model {
 		}
 		dense.Pack(m.Covariance[j*p.PackedJoint():(j+1)*p.PackedJoint()], full, e)
 	}
-	m.Variances = &kernel.Variances{Residual: 0.7, UserBias: 0.3, Features: 0.5, Popularity: 2}
+	m.Variances = []float64{kernel.ResidualVariance: 0.7, kernel.UserBiasVariance: 0.3, kernel.FeatureVariance: 0.5, kernel.PopularityVariance: 2}
 	m.Round()
 	return m
 }
@@ -71,11 +71,11 @@ func TestPosteriorOfAUser(t *testing.T) {
 		p.UserFeatures.Row(j, row[d+2:])
 		return row
 	}
-	prior := slices.Repeat([]float64{m.Variances.Features}, n)
+	prior := slices.Repeat([]float64{m.Variances[kernel.FeatureVariance]}, n)
 	for k := range d {
 		prior[k] = 1
 	}
-	prior[d], prior[d+1] = m.Variances.UserBias, m.Variances.Popularity
+	prior[d], prior[d+1] = m.Variances[kernel.UserBiasVariance], m.Variances[kernel.PopularityVariance]
 	var mean *mat.VecDense
 	var inverse mat.SymDense
 	residuals := func() float64 {
@@ -103,7 +103,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 	}
 	solve := func(precision float64) {
 		a, b := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
-		by := precision / m.Variances.Residual
+		by := precision / m.Variances[kernel.ResidualVariance]
 		for k, item := range rows[0].Items {
 			j := int(item)
 			row := h(j)
@@ -135,7 +135,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 	}
 	solve(1)
 	ratings := float64(len(rows[0].Items))
-	precision := (ratings + 50) / (residuals()/m.Variances.Residual + 50)
+	precision := (ratings + 50) / (residuals()/m.Variances[kernel.ResidualVariance] + 50)
 	solve(precision)
 
 	near(t, "means", w.Beta, mean.RawVector().Data, 1e-9)
@@ -270,8 +270,8 @@ func TestVariationalLearnsMore(t *testing.T) {
 				}
 			}
 		}
-		if x := s.Current().Variances; x != nil && (math.Abs(math.Sqrt(x.Residual)-0.8) > 0.08 || math.Abs(math.Sqrt(x.UserBias)-0.4) > 0.1) {
-			t.Errorf("deviations of %v and %v; drawn with .8 and .4", math.Sqrt(x.Residual), math.Sqrt(x.UserBias))
+		if x := s.Current().Variances; x != nil && (math.Abs(math.Sqrt(x[kernel.ResidualVariance])-0.8) > 0.08 || math.Abs(math.Sqrt(x[kernel.UserBiasVariance])-0.4) > 0.1) {
+			t.Errorf("deviations of %v and %v; drawn with .8 and .4", math.Sqrt(x[kernel.ResidualVariance]), math.Sqrt(x[kernel.UserBiasVariance]))
 		}
 	}
 	if !(missed["variational"] < 0.9*missed["pooled"]) {

@@ -129,7 +129,7 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 			if !slices.Equal(u, v) || own != ownOfAll {
 				t.Fatalf("%s: user %d is fitted otherwise", name, k)
 			}
-			if err := a.Finish(some.Encode(), serial{}); err != nil || !slices.Equal(a.Embedding(), u) || a.Bias() != own {
+			if err := a.Finish(some.Encode(), serial{}); err != nil || !slices.Equal(a.U, u) || a.Bias != own {
 				t.Fatalf("%s: user %d ends otherwise than fitted: %v", name, k, err)
 			}
 			for j := range items {

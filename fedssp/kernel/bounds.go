@@ -59,16 +59,13 @@ func (p *Params) WithCounts() bool {
 func (p *Params) ReleasesCounts() bool { return p.WithCounts() || p.Chooses() && !p.ByWeights }
 
 // BiasWidth is 1 if users have a bias of their own, else 0.
-func (p *Params) BiasWidth() int {
-	if p.Bias {
-		return 1
-	}
-	return 0
-}
+func (p *Params) BiasWidth() int { return oneIf(p.Bias) }
 
 // PopularWidth is 1 if clients weigh popularity for their users, else 0.
-func (p *Params) PopularWidth() int {
-	if p.Popularity > 0 {
+func (p *Params) PopularWidth() int { return oneIf(p.Popularity > 0) }
+
+func oneIf(v bool) int {
+	if v {
 		return 1
 	}
 	return 0
@@ -159,38 +156,20 @@ func (p *Params) NewEncoder() (*encoder.Encoder, error) {
 // ItemsBound is the largest norm of a user's addition to moments or gradients.
 func (p *Params) ItemsBound() float64 { return atMost(p.NormItems, p.Solver.Bound(p)) }
 
-// Variances holds the variances that the variational solver learns. Variances of weights are
+// These are the places of the variances that the variational solver learns. Variances of weights are
 // relative to the size of their features.
-type Variances struct {
-	Residual   float64 // σ², in squared rating units
-	UserBias   float64 // of b_i, in squared rating units
-	Features   float64 // of each weight of a public feature
-	Popularity float64 // of the weight of popularity
-}
-
-// NumVariances counts the numbers of Variances.
-const NumVariances = 4
-
-// List returns all variances; none for nil.
-func (v *Variances) List() []float64 {
-	if v == nil {
-		return nil
-	}
-	return []float64{v.Residual, v.UserBias, v.Features, v.Popularity}
-}
-
-// VariancesOf returns the variances of a list, in the order of List; nil of no list.
-func VariancesOf(x []float64) *Variances {
-	if x == nil {
-		return nil
-	}
-	return &Variances{x[0], x[1], x[2], x[3]}
-}
+const (
+	ResidualVariance   = iota // σ², in squared rating units
+	UserBiasVariance          // of b_i, in squared rating units
+	FeatureVariance           // of each weight of a public feature
+	PopularityVariance        // of the weight of popularity
+	NumVariances
+)
 
 // startVariances returns the variances of the first fit.
-func (p *Params) startVariances() Variances {
+func (p *Params) startVariances() []float64 {
 	s := dense.Sqr((p.Max - p.Min) / 4)
-	return Variances{Residual: 0.8 * s, UserBias: 0.2 * s, Features: 1, Popularity: 1}
+	return []float64{ResidualVariance: 0.8 * s, UserBiasVariance: 0.2 * s, FeatureVariance: 1, PopularityVariance: 1}
 }
 
 // choiceSize is the length in bytes of a broadcast choice.
@@ -324,17 +303,17 @@ type Table struct {
 	step    int
 	lines   []float64
 	offsets []float64
-	popular []float64
+	Popular []float64 // the popularity of each item; zeros if there is none
 }
 
 // tableOf reads the lines of all items that ratings may be of.
 func tableOf(p *Params, m *Model) *Table {
-	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items), popular: make([]float64, p.Items)}
+	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items), Popular: make([]float64, p.Items)}
 	t.lines = make([]float64, p.Items*t.step)
 	s, centre := p.Scale(), m.Centre()
 	for j := range t.offsets {
 		t.offsets[j] = Line(t.lines[j*t.step:(j+1)*t.step], p, m, s, centre, j)
-		t.popular[j] = m.PopularityOf(j)
+		t.Popular[j] = m.PopularityOf(j)
 	}
 	return t
 }
@@ -352,9 +331,6 @@ func (t *Table) Copy(lines, offsets []float64, items []int32) {
 	}
 }
 
-// Popular holds the popularity of each item; zeros if there is none.
-func (t *Table) Popular() []float64 { return t.popular }
-
 // Offsets copies the offsets of some items.
 func (t *Table) Offsets(dst []float64, items []int32) {
 	for k, j := range items {
@@ -365,13 +341,10 @@ func (t *Table) Offsets(dst []float64, items []int32) {
 // Line is the line of an item, not to be changed.
 func (t *Table) Line(j int) []float64 { return t.lines[j*t.step : (j+1)*t.step : (j+1)*t.step] }
 
-// Tabled is the model's table, if one was made.
-func (m *Model) Tabled() *Table { return m.table }
-
-// Tabulate makes the table, for the settings of the items that are trained on. The model must not
+// Tabulate makes the model's table, for the settings of the items that are trained on. The model must not
 // change afterwards.
 func (m *Model) Tabulate() {
 	if !m.Unchosen {
-		m.table = tableOf(m.Params, m)
+		m.Table = tableOf(m.Params, m)
 	}
 }

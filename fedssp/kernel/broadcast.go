@@ -41,7 +41,7 @@ func OpenBroadcast(b []byte, p *Params) (*Model, error) {
 			part.values[i] = tame(x, part.bound)
 		}
 	}
-	if slices.ContainsFunc(m.Variances.List(), func(x float64) bool { return !(x > 0 && x <= Farthest) }) {
+	if slices.ContainsFunc(m.Variances, func(x float64) bool { return !(x > 0 && x <= Farthest) }) {
 		m.Variances = nil
 	}
 	return m, nil
@@ -101,7 +101,7 @@ func decode(b []byte, p *Params) (*Model, error) {
 	if flags&hasSolver != 0 {
 		n := p.Solver.Sends(p)
 		m.Theta, m.Covariance = model.Singles(take(hasSolver, 4*n.Theta)), model.Singles(take(hasSolver, 4*n.Covariance))
-		m.Variances = VariancesOf(model.Singles(take(hasSolver, 4*n.Variances)))
+		m.Variances = model.Singles(take(hasSolver, 4*n.Variances))
 	}
 	if len(b) != need {
 		return nil, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
@@ -138,10 +138,6 @@ func (m *Model) Centre() float64 {
 	}
 	return m.Mean
 }
-
-// Counted reports whether the model has private counts, and Count returns the count of an item.
-func (m *Model) Counted() bool       { return m.Counts != nil }
-func (m *Model) Count(j int) float64 { return m.Counts[j] }
 
 // Place returns an item's place among the items that are trained on, and true; for another item its
 // Place among the others, and false.
@@ -187,7 +183,7 @@ func (m *Model) Encode() []byte {
 		items = nil
 	}
 	if m.Variances != nil {
-		solver = slices.Concat(m.Covariance, m.Variances.List())
+		solver = slices.Concat(m.Covariance, m.Variances)
 	}
 	b := make([]byte, 0, modelHead+8*(1+len(m.Gramian))+4*(len(m.Counts)+len(m.Bias)+2*len(items)+len(m.RestBias)+len(m.Rest)+len(m.Popularity)+len(solver)))
 	b = binary.LittleEndian.AppendUint16(append(b, modelDomain...), flags)
@@ -234,7 +230,7 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		values []float64
 	}{
 		{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.RestBias}, {"other items", m.Rest},
-		{"popularity", m.Popularity}, {"parameters", m.Theta}, {"covariance", m.Covariance}, {"variances", m.Variances.List()},
+		{"popularity", m.Popularity}, {"parameters", m.Theta}, {"covariance", m.Covariance}, {"variances", m.Variances},
 	} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {

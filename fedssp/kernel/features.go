@@ -29,7 +29,7 @@ type UserFeatures struct {
 	start  []int32 // of each kind in the lists, and their end
 	column []int
 	value  []float64
-	sparse *dense.SparseRows // the same
+	Sparse *dense.SparseRows // the same, as rows
 }
 
 // MaxUserFeatures is the most features that a client weighs. It solves for all weights together.
@@ -75,12 +75,9 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 		}
 		t.kind = append(t.kind, k)
 	}
-	t.sparse = dense.NewSparseRows(t.width, t.kind, t.start, t.column, t.value)
+	t.Sparse = dense.NewSparseRows(t.width, t.kind, t.start, t.column, t.value)
 	return t
 }
-
-// Sparse holds the features as rows.
-func (t *UserFeatures) Sparse() *dense.SparseRows { return t.sparse }
 
 // Width counts the features; 0 for nil.
 func (t *UserFeatures) Width() int {
@@ -97,7 +94,7 @@ func (t *UserFeatures) Pick(items []int32) *UserFeatures {
 	}
 	out := *t
 	out.kind = model.At(t.kind, items)
-	out.sparse = t.sparse.With(out.kind)
+	out.Sparse = t.Sparse.With(out.kind)
 	return &out
 }
 

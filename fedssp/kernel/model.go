@@ -82,16 +82,16 @@ type Model struct {
 	Popularity []float64
 
 	// Covariance is the packed posterior covariance of [v_j, b_j], item by item. Variances holds
-	// the variances of priors and residuals. Both belong to the variational solver; nil for
+	// the variances of priors and residuals ([ResidualVariance] and others). Both belong to the variational solver; nil for
 	// another, and at the start.
 	Covariance []float64
-	Variances  *Variances
+	Variances  []float64
 
 	Params  *Params // of a model that was read: the settings of the items that are trained on
 	Scale   scale
 	Weighed *UserFeatures
 	popular int    // Params.popularWidth
-	table   *Table // nil: none was made
+	Table   *Table // nil: none was made
 
 	// If only some items are trained on, all fields above cover those, in their order.
 	Chosen   *Choice   // nil: all items are
@@ -273,11 +273,11 @@ func (m *Model) predictFours(u *[5]float64, bias float64, own []float64, items [
 }
 
 // VariancesNow returns the variances, or the start's before any were learned.
-func (m *Model) VariancesNow(p *Params) Variances {
+func (m *Model) VariancesNow(p *Params) []float64 {
 	if m.Variances == nil {
 		return p.startVariances()
 	}
-	return *m.Variances
+	return m.Variances
 }
 
 // PopularityOf is the popularity of an item; 0 if the model has none.
@@ -303,13 +303,8 @@ func (s scale) Steps(x float64) int8 {
 
 // Round rounds the numbers of the model as [Model.Encode] does.
 func (m *Model) Round() {
-	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.Rest, m.Popularity, m.Covariance} {
+	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.Rest, m.Popularity, m.Covariance, m.Variances} {
 		model.Round(part)
-	}
-	if m.Variances != nil {
-		list := m.Variances.List()
-		model.Round(list)
-		m.Variances = VariancesOf(list)
 	}
 	for i, x := range m.RestBias {
 		m.RestBias[i] = float64(m.Scale.Steps(x)) * m.Scale.Step

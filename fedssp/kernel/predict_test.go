@@ -24,7 +24,7 @@ func TestPredictAll(t *testing.T) {
 	for range items {
 		features.kind = append(features.kind, int32(rng.IntN(3)))
 	}
-	features.sparse = dense.NewSparseRows(features.width, features.kind, features.start, features.column, features.value)
+	features.Sparse = dense.NewSparseRows(features.width, features.kind, features.start, features.column, features.value)
 	for _, rank := range []int{1, 4, 5, 20} {
 		for parts := range 16 {
 			m := &Model{Mean: 3, Items: randoms(items * rank)}
@@ -71,7 +71,7 @@ func BenchmarkPredictAll(b *testing.B) {
 	for range items {
 		f.kind = append(f.kind, int32(rng.IntN(kinds)))
 	}
-	f.sparse = dense.NewSparseRows(f.width, f.kind, f.start, f.column, f.value)
+	f.Sparse = dense.NewSparseRows(f.width, f.kind, f.start, f.column, f.value)
 	m := &Model{Mean: 3, Items: make([]float64, 4*items), Bias: make([]float64, items), Popularity: make([]float64, items), popular: 1, Weighed: f}
 	u := make([]float64, 5+18)
 	list, out := make([]int32, items), make([]float64, items)

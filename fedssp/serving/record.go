@@ -151,7 +151,7 @@ func (s *Strategy) StartFrom(r *Record, decay float64) error {
 	}
 	aged := *r
 	aged.Mean, aged.Weight, aged.Bias, aged.Moments = r.Mean.Aged(decay), r.Weight.Aged(decay), r.Bias.Aged(decay), r.Moments.Aged(decay)
-	s.before = &aged
+	s.Before = &aged
 	s.weigh()
 	for _, x := range s.stages {
 		if y, ok := x.(Resumer); ok {
@@ -164,20 +164,17 @@ func (s *Strategy) StartFrom(r *Record, decay float64) error {
 	return nil
 }
 
-// Before returns the record of earlier sessions; nil if there are none.
-func (s *Strategy) Before() *Record { return s.before }
-
 // StartedIn reports whether the strategy started from earlier sums and the last planned round is of a phase. The model then
 // has parts that only a later phase makes otherwise.
 func (s *Strategy) StartedIn(phase string) bool {
-	return s.before != nil && s.Round > 0 && s.Params.Steps[s.Round-1].Phase == phase
+	return s.Before != nil && s.Round > 0 && s.Params.Steps[s.Round-1].Phase == phase
 }
 
 // Mean notes a sum of the mean, and returns it with those before: its two numbers for each user, with the deviation of their noise.
 func (s *Strategy) Mean(r Absorbed) (sum, count, noise float64) {
 	x := r.Values[kernel.Mean]
 	s.own.Mean = NewSum(dense.Scaled(x, 1/r.Users), 1, dense.Sqr(r.Noise[kernel.Mean]/r.Users))
-	all := s.own.Mean.Joined(s.before.mean())
+	all := s.own.Mean.Joined(s.Before.mean())
 	return all.Value[0], all.Value[1], all.deviations(1)[0]
 }
 
@@ -200,20 +197,20 @@ func (s *Strategy) weigh() {
 // weights returns the weights of items as they are known, and their scatter; nil if they are unknown. They have the shares that
 // biases have, whose gains they are.
 func (s *Strategy) weights() (*Sum, []float64) {
-	if s.fresh == nil && s.before == nil {
+	if s.fresh == nil && s.Before == nil {
 		return nil, nil
 	}
 	if s.fresh == nil {
-		return s.before.Weight, s.before.BiasScatter
+		return s.Before.Weight, s.Before.BiasScatter
 	}
 	switch {
-	case s.before == nil || s.before.Weight == nil:
+	case s.Before == nil || s.Before.Weight == nil:
 		return s.fresh, s.ownScatter()
-	case s.own.Bias == nil || s.before.Bias == nil:
-		return s.fresh.Joined(s.before.Weight), s.ownScatter()
+	case s.own.Bias == nil || s.Before.Bias == nil:
+		return s.fresh.Joined(s.Before.Weight), s.ownScatter()
 	}
-	shares, scatter := s.shares(s.own.Bias.Precision, s.before.Bias.Precision, s.before.Weight.Value, s.before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
-	return s.fresh.mixed(s.before.Weight, shares), scatter
+	shares, scatter := s.shares(s.own.Bias.Precision, s.Before.Bias.Precision, s.Before.Weight.Value, s.Before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
+	return s.fresh.mixed(s.Before.Weight, shares), scatter
 }
 
 // ownScatter is the scatter of sums of this session, for each user.
@@ -257,7 +254,7 @@ func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shar
 func (s *Strategy) Biases(own *Sum) (all, deviations []float64) {
 	n := s.Params.Total()
 	s.own.Bias = own
-	if s.before != nil {
+	if s.Before != nil {
 		s.weigh()
 	}
 	x := s.biases()
@@ -266,20 +263,20 @@ func (s *Strategy) Biases(own *Sum) (all, deviations []float64) {
 
 // biases returns the sums for biases as they are known, about the mean of the model; nil if they are unknown.
 func (s *Strategy) biases() *Sum {
-	before := s.before.about(s.offCentre())
+	before := s.Before.about(s.offCentre())
 	if before == nil || s.own.Bias == nil || s.fresh == nil {
 		if s.own.Bias == nil {
 			return before
 		}
 		return s.own.Bias
 	}
-	shares, _ := s.shares(s.own.Bias.Precision, before.Precision, s.before.Weight.Value, s.before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
+	shares, _ := s.shares(s.own.Bias.Precision, before.Precision, s.Before.Weight.Value, s.Before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
 	return s.own.Bias.mixed(before, shares)
 }
 
 // BiasesBefore returns the sums for biases of earlier sessions, as of all N clients; nil if there are none.
 func (s *Strategy) BiasesBefore() (sums, deviations []float64) {
-	x := s.before.about(s.offCentre())
+	x := s.Before.about(s.offCentre())
 	if x == nil {
 		return nil, nil
 	}
@@ -298,7 +295,7 @@ func (s *Strategy) Join(y *Equations, variance float64) []float64 {
 	if y.Items != nil {
 		s.own.Items = dense.Scaled(y.Items, 1/n)
 	}
-	if s.before == nil || s.before.Moments == nil {
+	if s.Before == nil || s.Before.Moments == nil {
 		out := make([]float64, p.Items)
 		for j := range out {
 			out[j] = variance
@@ -310,17 +307,17 @@ func (s *Strategy) Join(y *Equations, variance float64) []float64 {
 
 // EquationsBefore returns the equations of earlier sessions' statistics, with the noise variance of each item; nil if there are none.
 func (s *Strategy) EquationsBefore() (*Equations, []float64) {
-	if s.before == nil || s.before.Moments == nil || s.Weight == nil {
+	if s.Before == nil || s.Before.Moments == nil || s.Weight == nil {
 		return nil, nil
 	}
 	y := &Equations{Params: &s.Params.Params}
 	y.Weight, y.Typical = s.Weights()
-	return y, s.load(y, s.before)
+	return y, s.load(y, s.Before)
 }
 
 // together returns the session's statistics with the statistics before.
 func (s *Strategy) together() *Record {
-	own, before := &s.own, s.before
+	own, before := &s.own, s.Before
 	switch {
 	case own.Moments == nil && before == nil:
 		return own
@@ -392,7 +389,7 @@ func (s *Strategy) load(y *Equations, r *Record) []float64 {
 // Together returns what this session and those before it released.
 func (s *Strategy) Together() *Record {
 	out := *s.together()
-	out.Mean = s.own.Mean.Joined(s.before.mean())
+	out.Mean = s.own.Mean.Joined(s.Before.mean())
 	out.Weight, out.BiasScatter = s.weights()
 	out.Bias = nil
 	if sums := s.biases(); sums != nil && out.Weight != nil {

@@ -78,7 +78,7 @@ type Strategy struct {
 	WeightNoises []float64
 	fresh        *Sum             // the session's own weights; nil: none were released
 	Given        []float64        // the weights of the donors' ratings in the last sum that has weights; nil: there are none
-	before       *Record          // sums of earlier sessions; nil: none
+	Before       *Record          // sums of earlier sessions; nil: none
 	own          Record           // sums of this session, except weights
 	Left         *Sum             // with BiasRounds above 1 only: the sums for biases of the rounds so far, each with the biases that were subtracted before it
 	Solving      Solving          // what the solver keeps from sum to sum

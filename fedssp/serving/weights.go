@@ -86,7 +86,7 @@ func (s *Strategy) typical(weight []float64) (c []float64, typical float64) {
 	sum := 0.0
 	for j, x := range c {
 		floor := max(s.WeightNoiseOf(j)*n, 1e-9)
-		if s.before != nil && s.WeightNoiseOf(j) >= unknown {
+		if s.Before != nil && s.WeightNoiseOf(j) >= unknown {
 			floor = 1e-9 // a new item, before the first sum
 		}
 		if !(x > floor) {

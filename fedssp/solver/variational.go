@@ -3,6 +3,7 @@ package solver
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -163,7 +164,7 @@ func solveVariational(s *serving.Strategy, r serving.Absorbed, run protocol.Runn
 		return err
 	}
 	v := s.Current().VariancesNow(p)
-	scale := n * fullWeight(p) / v.Residual
+	scale := n * fullWeight(p) / v[kernel.ResidualVariance]
 	noise := noiseOfMoments(s, r, n*fullWeight(p))
 	second, first := r.Values[kernel.SecondMoments], r.Values[kernel.FirstMoments]
 	covariance, bias := make([]float64, m*size), make([]float64, m)
@@ -171,7 +172,7 @@ func solveVariational(s *serving.Strategy, r serving.Absorbed, run protocol.Runn
 		a, b := make([]float64, e*e), make([]float64, e)
 		var of *discounted
 		if noise.is() {
-			of = &discounted{noise, s, v.Residual, dense.NewEigen(e), make([]float64, size), make([]float64, e)}
+			of = &discounted{noise, s, v[kernel.ResidualVariance], dense.NewEigen(e), make([]float64, size), make([]float64, e)}
 		}
 		for j := from; j < to; j++ {
 			if of != nil {
@@ -212,29 +213,30 @@ func solveVariational(s *serving.Strategy, r serving.Absorbed, run protocol.Runn
 
 // learn returns the likeliest variances, given the scales ([scales]) summed over
 // users. A variance stays if one of its sums does not exceed the noise, whose deviation is given.
-func learn(p *kernel.Params, v kernel.Variances, sums []float64, noise float64) *kernel.Variances {
+func learn(p *kernel.Params, v, sums []float64, noise float64) []float64 {
+	v = slices.Clone(v)
 	x, told := make([]float64, len(sums)), make([]bool, len(sums))
 	for i, y := range sums {
 		x[i], told[i] = y*scaleUnit(p, i), y >= 2*noise
 	}
 	users := x[scaleUsers]
 	if !(users > 0) || !told[scaleUsers] {
-		return &v
+		return v
 	}
 	if x[scaleRatings] > 0 && told[scaleRatings] && told[scaleResiduals] {
-		v.Residual = max(x[scaleResiduals]/x[scaleRatings], leastVariance*dense.Sqr(p.Max-p.Min))
+		v[kernel.ResidualVariance] = max(x[scaleResiduals]/x[scaleRatings], leastVariance*dense.Sqr(p.Max-p.Min))
 	}
 	if told[scaleBias] {
-		v.UserBias = max(x[scaleBias]/users, leastVariance*dense.Sqr(p.Max-p.Min))
+		v[kernel.UserBiasVariance] = max(x[scaleBias]/users, leastVariance*dense.Sqr(p.Max-p.Min))
 	}
 	// This is the fixed point of MacKay (1992). EM takes ten times the steps to reach it.
 	if known := x[scaleKnown]; known > 0 && told[scaleKnown] && told[scaleFeatures] {
-		v.Features = max(x[scaleFeatures]/known, leastVariance)
+		v[kernel.FeatureVariance] = max(x[scaleFeatures]/known, leastVariance)
 	}
 	if told[scalePopularity] {
-		v.Popularity = max(x[scalePopularity]/users, leastVariance)
+		v[kernel.PopularityVariance] = max(x[scalePopularity]/users, leastVariance)
 	}
-	return &v
+	return v
 }
 
 // Turn takes u to M⁻ᵀu and v to Mv, so that the second moment of users is I, and the second moment

@@ -106,7 +106,7 @@ func posteriorOf(w *user.Workspace, p *kernel.Params, m *kernel.Model) {
 			break
 		}
 		ratings := float64(len(w.Value))
-		f.Precision = 1 / ((f.Residuals/v.Residual + ownNoise) / (ratings + ownNoise))
+		f.Precision = 1 / ((f.Residuals/v[kernel.ResidualVariance] + ownNoise) / (ratings + ownNoise))
 		if !(f.Precision <= mostPrecise) {
 			f.Precision = mostPrecise
 		}
@@ -116,9 +116,9 @@ func posteriorOf(w *user.Workspace, p *kernel.Params, m *kernel.Model) {
 }
 
 // fitPosterior solves for means and covariance of beta. It returns false if float64 cannot.
-func fitPosterior(w *user.Workspace, p *kernel.Params, v kernel.Variances) bool {
+func fitPosterior(w *user.Workspace, p *kernel.Params, v []float64) bool {
 	f, n := FitsOf(w), w.Width
-	by := f.Precision / v.Residual
+	by := f.Precision / v[kernel.ResidualVariance]
 	for i, x := range f.normal {
 		f.factor[i] = by * x
 	}
@@ -142,16 +142,16 @@ func fitPosterior(w *user.Workspace, p *kernel.Params, v kernel.Variances) bool 
 }
 
 // variance is the prior variance of coordinate i of beta.
-func variance(p *kernel.Params, v kernel.Variances, i int) float64 {
+func variance(p *kernel.Params, v []float64, i int) float64 {
 	switch {
 	case i < p.Rank:
 		return 1
 	case i == p.Rank:
-		return v.UserBias
+		return v[kernel.UserBiasVariance]
 	case i < p.WeightsAt():
-		return v.Popularity
+		return v[kernel.PopularityVariance]
 	default:
-		return v.Features
+		return v[kernel.FeatureVariance]
 	}
 }
 
@@ -303,7 +303,7 @@ func scales(c *user.Contribution) []float64 {
 	}
 	for i := p.WeightsAt(); i < n; i++ {
 		x[scaleFeatures] += dense.Sqr(w.Beta[i]) / float64(n-p.WeightsAt())
-		x[scaleKnown] += (1 - f.Covariance[i*n+i]/v.Features) / float64(n-p.WeightsAt())
+		x[scaleKnown] += (1 - f.Covariance[i*n+i]/v[kernel.FeatureVariance]) / float64(n-p.WeightsAt())
 	}
 	for i := range x {
 		if math.IsNaN(x[i]) {

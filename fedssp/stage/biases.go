@@ -78,7 +78,7 @@ func (Biasing) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runner
 	tilts := s.KeepWeights(r)
 	popularity(s)
 	err := SolveBiases(s, r, tilts)
-	if s.Before() != nil {
+	if s.Before != nil {
 		popularity(s) // the weights have moved
 	}
 	if err != nil || !s.All.ByWeights {

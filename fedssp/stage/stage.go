@@ -307,7 +307,7 @@ func (Averaging) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runn
 		return nil
 	}
 	sum, count, noise := s.Mean(r)
-	if s.Before() == nil { // the same numbers without a division
+	if s.Before == nil { // the same numbers without a division
 		sum, count, noise = x[0], x[1], r.Noise[kernel.Mean]
 	}
 	setMean(s, sum, count, noise)
@@ -316,7 +316,7 @@ func (Averaging) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runn
 
 // Resume sets the mean by earlier sums.
 func (Averaging) Resume(s *serving.Strategy, _ protocol.Runner) error {
-	if x := s.Before().Mean; x != nil && s.Params.WithMean() && x.Precision[0] > 0 {
+	if x := s.Before.Mean; x != nil && s.Params.WithMean() && x.Precision[0] > 0 {
 		setMean(s, x.Value[0], x.Value[1], 1/math.Sqrt(x.Precision[0]))
 	}
 	return nil

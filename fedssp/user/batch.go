@@ -76,13 +76,13 @@ func solverOf(p *kernel.Params) Solver { return p.Solver.(Solver) }
 // User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
 type User struct {
 	*crowd
-	chosen   []int   // places of the sampled ratings among all; nil: not drawn yet, or all take part
-	scale    float64 // of weights with [kernel.GlobalNorm]; 0: not computed yet
-	u        []float64
-	bias     float64
-	at       int32  // its place among users
-	fitted   uint32 // the number of the measured model that u was fitted to; 0: to none
-	finished bool
+	chosen   []int     // places of the sampled ratings among all; nil: not drawn yet, or all take part
+	scale    float64   // of weights with [kernel.GlobalNorm]; 0: not computed yet
+	U        []float64 // u, followed by the user's weights of public features, after the last fit; nil before the first
+	Bias     float64   // the user's own, after the last fit
+	at       int32     // its place among users
+	fitted   uint32    // the number of the measured model that u was fitted to; 0: to none
+	Finished bool      // the user was fitted to the final model
 }
 
 // Stage is the client's part of a stage of releases.
@@ -149,11 +149,11 @@ func checkRatings(p *kernel.Params, r model.Ratings) error {
 
 // Keep stores the solution in the workspace as the user's own.
 func (t *User) Keep(w *Workspace) {
-	if t.u == nil {
-		t.u = t.kept.Row(int(t.at))
+	if t.U == nil {
+		t.U = t.kept.Row(int(t.at))
 	}
-	t.u = w.embedding(t.Params, t.u[:0])
-	t.bias, t.fitted = w.bias(t.Params), 0
+	t.U = w.embedding(t.Params, t.U[:0])
+	t.Bias, t.fitted = w.bias(t.Params), 0
 }
 
 // Contribution computes a user's releases of one round, each when it is asked for.
@@ -255,7 +255,7 @@ func (t *User) FitTo(of *Measured, r model.Ratings) (u []float64, bias float64) 
 	}
 	t.fit(of.Model, r)
 	t.fitted = of.number
-	return t.u, t.bias
+	return t.U, t.Bias
 }
 
 // fit fits the user to a model, and keeps the result.
@@ -270,9 +270,9 @@ func (t *User) isFitted(to *opened) bool { return to.as != nil && t.fitted == to
 
 // take sets the solution to the user's kept solution.
 func (w *Workspace) take(p *kernel.Params, t *User) {
-	copy(w.Beta, t.u[:p.Rank])
-	copy(w.Beta[p.Rank+p.BiasWidth():], t.u[p.Rank:])
+	copy(w.Beta, t.U[:p.Rank])
+	copy(w.Beta[p.Rank+p.BiasWidth():], t.U[p.Rank:])
 	if p.Bias {
-		w.Beta[p.Rank] = t.bias
+		w.Beta[p.Rank] = t.Bias
 	}
 }

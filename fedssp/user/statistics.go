@@ -104,8 +104,8 @@ func (w *Workspace) Gather(p *kernel.Params, m *kernel.Model, r model.Ratings) {
 	w.Gram = Resize(w.Gram, w.Width*w.Width)
 	w.Items, w.table, w.popular = r.Items, nil, nil
 	w.lines, w.Offset = room(w.lines, n*w.step), room(w.Offset, n)
-	if t := m.Tabled(); t != nil {
-		w.popular = t.Popular()
+	if t := m.Table; t != nil {
+		w.popular = t.Popular
 		t.Copy(w.lines, w.Offset, r.Items)
 	} else {
 		s, centre := p.Scale(), m.Centre()
@@ -121,8 +121,8 @@ func (w *Workspace) Gather(p *kernel.Params, m *kernel.Model, r model.Ratings) {
 
 // refer is Gather for a solution that is known, and leaves lines in the model's table.
 func (w *Workspace) refer(p *kernel.Params, m *kernel.Model, r model.Ratings) {
-	w.Items, w.table, w.Offset = r.Items, m.Tabled(), room(w.Offset, len(r.Items))
-	w.popular = w.table.Popular()
+	w.Items, w.table, w.Offset = r.Items, m.Table, room(w.Offset, len(r.Items))
+	w.popular = w.table.Popular
 	w.table.Offsets(w.Offset, r.Items)
 	w.targets(p, r)
 }
@@ -209,7 +209,7 @@ func (w *Workspace) ownByTable(d int) {
 	for c, x := range beta {
 		weights[c][part(c+w.head-d, n)] = x
 	}
-	w.tastes.Sparse().Multiply(w.own, weights, bias, popular, w.popular, w.Items)
+	w.tastes.Sparse.Multiply(w.own, weights, bias, popular, w.popular, w.Items)
 }
 
 // Own is the part of the k-th prediction that follows from bias and weights, after a fit. It skips
@@ -261,7 +261,7 @@ func (w *Workspace) AddProducts(right []float64) {
 // addFeatures adds the products with features.
 func (w *Workspace) addFeatures(right []float64) {
 	head, width, step := w.head, w.Width, w.step
-	rows := w.tastes.Sparse()
+	rows := w.tastes.Sparse
 	w.sides, w.pairs = Resize(w.sides, (width-head)*step), room(w.pairs, rows.Packed())
 	at := 0
 	for c := head; c < width; c++ {

@@ -24,16 +24,6 @@ func New(p *kernel.Params, stage Stages, n int, all model.RatingsByUser, kept *m
 	return list
 }
 
-// Embedding is u, followed by the user's weights of public features, after the last fit; nil before
-// the first. Not a copy.
-func (t *User) Embedding() []float64 { return t.u }
-
-// Bias is the user's own bias after the last fit.
-func (t *User) Bias() float64 { return t.bias }
-
-// Finished reports whether the user was fitted to the final model.
-func (t *User) Finished() bool { return t.finished }
-
 // Contribute returns a vector for each release of the plan, by name. An error does not depend on
 // the ratings, unless they are off the scale.
 func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
@@ -81,7 +71,7 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 	if !t.isFitted(from) {
 		t.fit(from.model, all)
 	}
-	t.finished = true
+	t.Finished = true
 	return nil
 }
 
@@ -89,13 +79,13 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 // there is one. Fitted numbers are not saved: every round fits anew.
 func (t *User) Snapshot() ([]byte, error) {
 	keeps := solverOf(t.Params).Keeps(t.Params)
-	if t.chosen == nil && (keeps == 0 || t.u == nil) {
+	if t.chosen == nil && (keeps == 0 || t.U == nil) {
 		return nil, nil
 	}
 	b := make([]byte, 0, 8*keeps+4*len(t.chosen))
 	if keeps > 0 {
-		b = model.AppendFloats(model.AppendFloats(b, t.u...), make([]float64, t.Params.Width()-len(t.u))...)
-		b = model.AppendFloats(b, t.bias)
+		b = model.AppendFloats(model.AppendFloats(b, t.U...), make([]float64, t.Params.Width()-len(t.U))...)
+		b = model.AppendFloats(b, t.Bias)
 	}
 	for _, k := range t.chosen {
 		b = binary.LittleEndian.AppendUint32(b, uint32(k))
@@ -134,7 +124,7 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		chosen[i] = int(k)
 	}
 	if size > 0 {
-		t.u, t.bias = steps[:len(steps)-1], steps[len(steps)-1]
+		t.U, t.Bias = steps[:len(steps)-1], steps[len(steps)-1]
 	}
 	if t.Params.Budgeting != kernel.Weights {
 		t.chosen = chosen

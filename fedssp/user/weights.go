@@ -83,10 +83,10 @@ func WeighGlobally(w, counts []float64, exponent, scale float64) {
 
 // GlobalScale is 1/√(Σ_j n̂_j^{1-2μ}·c/n). With it users' Σ w_j² are 1/c on average, if the counts
 // are right (multi-task paper, equation (11), with the exponent of section 5.1 and β = 1).
-func GlobalScale(counts func(j int) float64, items, users int, exponent, headroom float64) float64 {
+func GlobalScale(counts []float64, users int, exponent, headroom float64) float64 {
 	var sum float64
-	for j := range items {
-		sum += math.Pow(ClampCount(counts(j)), 1-2*exponent)
+	for _, n := range counts {
+		sum += math.Pow(ClampCount(n), 1-2*exponent)
 	}
 	return math.Sqrt(float64(users) / headroom / sum)
 }
@@ -178,10 +178,10 @@ func (c *Contribution) Weigh() error {
 	}
 	p, n := c.Params, len(c.Ratings.Items)
 	var counts []float64
-	if c.Model.Counted() && p.WithCounts() {
+	if c.Model.Counts != nil && p.WithCounts() {
 		counts = make([]float64, n)
 		for k, j := range c.Ratings.Items {
-			counts[k] = c.Model.Count(int(j))
+			counts[k] = c.Model.Counts[j]
 		}
 	}
 	if err := c.choose(counts); err != nil {
@@ -197,7 +197,7 @@ func (c *Contribution) Weigh() error {
 		}
 	case p.Normalise == kernel.GlobalNorm && counts != nil:
 		if c.scale == 0 { // counts are released once
-			c.scale = GlobalScale(c.Model.Count, p.Items, c.clients, p.Exponent, p.Headroom)
+			c.scale = GlobalScale(c.Model.Counts, c.clients, p.Exponent, p.Headroom)
 		}
 		WeighGlobally(c.Weights, counts, p.Exponent, c.scale)
 	default:

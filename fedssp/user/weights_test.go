@@ -112,7 +112,7 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 				counts[k] = odd[rng.IntN(len(odd))]
 			}
 		}
-		scale := GlobalScale(func(j int) float64 { return counts[j] }, len(counts), 500, 2*rng.Float64(), 4*rng.Float64())
+		scale := GlobalScale(counts, 500, 2*rng.Float64(), 4*rng.Float64())
 		if rng.IntN(4) == 0 {
 			scale = odd[rng.IntN(len(odd))]
 		}
@@ -142,12 +142,11 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 // √(10/20), and on average over users Σω² is 1.
 func TestGlobalWeightsByHand(t *testing.T) {
 	counts := []float64{4, 16}
-	of := func(j int) float64 { return counts[j] }
-	scale := GlobalScale(of, 2, 10, 0.5, 1)
+	scale := GlobalScale(counts, 10, 0.5, 1)
 	one, both := make([]float64, 1), make([]float64, 2)
 	WeighGlobally(one, counts[1:], 0.5, scale)
 	WeighGlobally(both, counts, 0.5, scale)
 	near(t, "weights of one", one, []float64{math.Sqrt(5) / 4}, 1e-15)
 	near(t, "weights of both", both, []float64{math.Sqrt(5) / 2 / 1.25, math.Sqrt(5) / 4 / 1.25}, 1e-15)
-	near(t, "equal weights", []float64{GlobalScale(of, 2, 10, 0, 1), GlobalScale(of, 2, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
+	near(t, "equal weights", []float64{GlobalScale(counts, 10, 0, 1), GlobalScale(counts, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
 }

@@ -381,7 +381,7 @@ func (joint) Keeps(p *kernel.Params) int { return p.Width() + 1 }
 
 func (joint) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
 	p := c.Params
-	ok, err := gradientAt(c, func(w *user.Workspace) { take(w, p, c.User.Embedding(), c.Bias()) })
+	ok, err := gradientAt(c, func(w *user.Workspace) { take(w, p, c.User.U, c.Bias) })
 	if !ok {
 		return protocol.Vector{Index: []uint32{}}, err
 	}

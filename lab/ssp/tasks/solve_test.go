@@ -243,7 +243,7 @@ func newTasksRun(t *Set, o Options, steps int, sensitivity float64, src entropy.
 	if o.Normalise == kernel.GlobalNorm {
 		headroom = o.Headroom
 	}
-	r.scale = user.GlobalScale(func(i int) float64 { return r.counts[i] }, t.Count, len(t.Rows), o.Exponent, headroom)
+	r.scale = user.GlobalScale(r.counts, len(t.Rows), o.Exponent, headroom)
 	r.weights = make([][]float64, len(t.Rows))
 	var of []float64
 	for j, row := range t.Rows {
