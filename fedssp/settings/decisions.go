@@ -38,27 +38,24 @@ func (s Settings) Solver() Solver {
 	return nil
 }
 
-func (s Settings) traits() kernel.Traits {
-	if x := s.Solver(); x != nil {
-		return x.Traits()
+// asked returns what a solver says; the zero value without one.
+func asked[T any](x Solver, what func(Solver) T) (said T) {
+	if x != nil {
+		said = what(x)
 	}
-	return kernel.Traits{}
+	return said
 }
 
+func traitsOf(x Solver) kernel.Traits { return asked(x, Solver.Traits) }
+
+func (s Settings) traits() kernel.Traits { return traitsOf(s.Solver()) }
+
 // Loss returns facts about the loss of a rating.
-func (s Settings) Loss() Loss {
-	if x := s.Solver(); x != nil {
-		return x.Loss(s)
-	}
-	return Loss{}
-}
+func (s Settings) Loss() Loss { return asked(s.Solver(), func(x Solver) Loss { return x.Loss(s) }) }
 
 // defaults returns the values of auto that the solver chooses itself.
 func (s Settings) defaults() SolverDefaults {
-	if x := s.Solver(); x != nil {
-		return x.Defaults(s)
-	}
-	return SolverDefaults{}
+	return asked(s.Solver(), func(x Solver) SolverDefaults { return x.Defaults(s) })
 }
 
 // With is the condition that a solver is taken.
@@ -93,15 +90,9 @@ func (s Settings) encodes() bool { return s.traits().Encodes && !s.traits().Tabl
 // Descends reports whether the solver takes steps against sums of gradients. byUser reports whether
 // these are gradients of an encoder's parameters. Both hold only for solvers that an algorithm
 // fixes.
-func (s Settings) Descends() bool {
-	x := s.form().fixed()
-	return x != nil && x.Traits().FirstOrder
-}
+func (s Settings) Descends() bool { return traitsOf(s.form().fixed()).FirstOrder }
 
-func (s Settings) byUser() bool {
-	x := s.form().fixed()
-	return x != nil && x.Traits().ByUser
-}
+func (s Settings) byUser() bool { return traitsOf(s.form().fixed()).ByUser }
 
 // Items reports whether embeddings of items are learned.
 func (s Settings) Items() bool { return s.form().LearnsItems && !s.Popular() }

@@ -26,13 +26,11 @@ var Keys struct {
 	dim, startNorm, rate, steps, batch config.NumberKey
 }
 
-// condition reports whether a key has an effect with one of these algorithms.
-type condition func(Settings) bool
+// condition reports whether a key has an effect with one of these algorithms; nil: always.
+type condition = func(Settings) bool
 
 // When adapts a condition to a key's declaration.
-func When(w func(Settings) bool) func(config.Config) bool { return condition(w).When() }
-
-func (w condition) When() func(config.Config) bool {
+func When(w condition) func(config.Config) bool {
 	if w == nil {
 		return nil
 	}
@@ -70,27 +68,24 @@ func init() {
 // Number declares a number. If it is left open, choose sets it from the other settings and the
 // facts.
 func Number(name string, r config.Range, when condition, auto, help string, choose func(Settings, *config.Facts) config.Number) config.NumberKey {
-	return openNumber(name, config.Real, r, when, auto, help, choose)
-}
-
-// count declares a whole number. If it is left open, choose sets it from the other settings and the
-// facts.
-func count(name string, r config.Range, when condition, auto, help string, choose func(Settings, *config.Facts) config.Number) config.NumberKey {
-	return openNumber(name, config.Whole, r, when, auto, help, choose)
-}
-
-func openNumber(name string, kind config.Kind, r config.Range, when condition, auto, help string, choose func(Settings, *config.Facts) config.Number) config.NumberKey {
 	return config.DeclareNumber(config.Key{
-		Name: name, Kind: kind, Default: "auto", Auto: auto, Range: r, When: when.When(), Help: help,
+		Name: name, Kind: config.Real, Default: "auto", Auto: auto, Range: r, When: When(when), Help: help,
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number { return choose(Settings{c}, f) },
 	})
+}
+
+// count is [Number] of a whole number.
+func count(name string, r config.Range, when condition, auto, help string, choose func(Settings, *config.Facts) config.Number) config.NumberKey {
+	k := Number(name, r, when, auto, help, choose)
+	k.Kind = config.Whole
+	return k
 }
 
 // Word declares a key with one of several words. If it is left open, choose sets it from the other
 // settings and the facts.
 func Word(name string, words []string, when condition, auto, help string, choose func(Settings, *config.Facts) string) config.TextKey {
 	return config.DeclareText(config.Key{
-		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: when.When(), Help: help,
+		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: When(when), Help: help,
 		ChooseWord: func(c config.Config, f *config.Facts) string { return choose(Settings{c}, f) },
 	})
 }
@@ -148,7 +143,7 @@ func (s Settings) ranked() bool { return s.form().Ranks && s.form().Name != "" }
 // declareEncoder declares the keys of the public encoder of items: see [encoder.Settings].
 func declareEncoder() {
 	Keys.dim = config.DeclareNumber(config.Key{
-		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
+		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: When(encoded), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
 	Keys.dense = Word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp and the steps that are compared with it, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
 		func(s Settings, _ *config.Facts) string { return yesIf(s.form().Dense) })
@@ -184,7 +179,7 @@ func declareEncoder() {
 		}))
 	Keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", Always(Settings.encoderSteps))
 	Keys.batch = config.DeclareNumber(config.Key{
-		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: inPasses.When(), Help: "Most items of a gradient step; 0 takes all.",
+		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: When(inPasses), Help: "Most items of a gradient step; 0 takes all.",
 	})
 }
 

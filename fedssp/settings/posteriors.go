@@ -131,11 +131,11 @@ func declareWeighing() {
 		}))
 	Keys.Normalise = config.DeclareText(config.Key{
 		Name: "statistics.normalise", Kind: config.Word, Default: string(kernel.PerUserNorm), Words: []string{string(kernel.PerUserNorm), string(kernel.GlobalNorm)},
-		When: condition(Settings.weights).When(),
+		When: When(Settings.weights),
 		Help: "How weights are brought to the bound of a user: by each user's own scale, or by one for all users, with larger weights scaled back (multi-task, (11) and (12)).",
 	})
 	Keys.Headroom = config.DeclareNumber(config.Key{
-		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), When: condition(func(s Settings) bool { return s.weights() && s.global() }).When(),
+		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), When: When(func(s Settings) bool { return s.weights() && s.global() }),
 		Help: "By how much the square of an average user's weights stays below the bound with one scale for all: c(n) of the multi-task paper.",
 	})
 	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.

@@ -14,7 +14,7 @@ import (
 
 func declareBatches() {
 	Keys.SamplingRate = config.DeclareNumber(config.Key{
-		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.When(),
+		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: When(items),
 		Help: "Probability that a user is in the batch of a sum of statistics, by a coin that only its client sees: mini-batches. Epsilon counts on the coin, so a sum needs less noise. Only accountant gdp-skellam covers that.",
 		Check: func(c config.Config) string {
 			s := Of(c)
@@ -185,7 +185,7 @@ func checkShares(c config.Config) string {
 // declareCounts declares the counts and the mean.
 func declareCounts() {
 	Keys.CountMargin = config.DeclareNumber(config.Key{
-		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: condition(Settings.weighsByCounts).When(),
+		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: When(Settings.weighsByCounts),
 		Help: "Margin added to the private counts, in deviations of their noise, so that noise which makes a count small gives the item no weight (multi-task, appendix B).",
 	})
 	Keys.CountCap = count("statistics.count-cap", config.Between(1, 1e6), Settings.counted, "50",
