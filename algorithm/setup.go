@@ -105,7 +105,7 @@ func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 		return rowOf(r.Rows, user)
 	}
 	in.Items, in.Values = r.Into(user, in.Items, in.Values)
-	return model.Ratings{Items: in.Items, Values: in.Values}
+	return model.Ratings(*in)
 }
 
 // Lend calls hear with the row that Row returns. The row is valid until hear returns ([dataset.Rows.Lend]).

@@ -44,10 +44,7 @@ type RatingsByUser interface {
 func (r Ratings) RatingsOf(int, *Buffer) Ratings { return r }
 
 // Buffer is memory for the ratings of one user after the other. The zero Buffer is ready.
-type Buffer struct {
-	Items  []int32
-	Values []float32
-}
+type Buffer Ratings
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 

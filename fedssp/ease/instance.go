@@ -97,11 +97,11 @@ func (t *strategy) Next() (*protocol.Plan, bool, error) {
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	if p.Phase == countsName {
-		t.counts = t.params.withCounts(sums.Values[0])
+		t.counts = t.params.withPublic(sums.Values[0], t.params.countsOf)
 		return nil
 	}
 	c := t.params.choose(t.params.popularityOf(t.counts))
-	t.vectors = t.params.vectorsOf(t.params.withPairs(sums.Values[0], c))
+	t.vectors = t.params.vectorsOf(t.params.withPublic(sums.Values[0], func(items []int32) protocol.Vector { return c.pairsOf(items, t.params.norm) }))
 	return nil
 }
 

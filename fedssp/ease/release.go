@@ -82,12 +82,6 @@ func (p *params) withPublic(sum []float64, vector func(items []int32) protocol.V
 	return sum
 }
 
-func (p *params) withCounts(sum []float64) []float64 { return p.withPublic(sum, p.countsOf) }
-
-func (p *params) withPairs(sum []float64, c *choice) []float64 {
-	return p.withPublic(sum, func(items []int32) protocol.Vector { return c.pairsOf(items, p.norm) })
-}
-
 // choice holds the items whose pairs are summed, by the released counts alone.
 type choice struct {
 	items  []int32   // ascending

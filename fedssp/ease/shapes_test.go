@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // itemsOf returns the items of each user, ascending.
@@ -85,14 +86,14 @@ func (x *instance) drawn(draws, seed int) (recall, spikes float64) {
 	}
 	for draw := range draws {
 		rng := rand.New(rand.NewPCG(uint64(seed), uint64(draw))) // normal noise of a test
-		counts := p.withCounts(noised(rng, 0, exact))
+		counts := p.withPublic(noised(rng, 0, exact), p.countsOf)
 		l := p.newLinear(counts, nil)
 		if p.top > 0 {
 			gram := make([]float64, p.pairsRelease().Len)
 			for _, items := range train {
 				l.pairsOf(items, p.norm).Each(func(at int, v float64) { gram[at] += v })
 			}
-			l = p.newLinear(counts, p.vectorsOf(p.withPairs(noised(rng, 1, gram), l.choice)))
+			l = p.newLinear(counts, p.vectorsOf(p.withPublic(noised(rng, 1, gram), func(items []int32) protocol.Vector { return l.choice.pairsOf(items, p.norm) })))
 			spikes += float64(countOf(l.vectors.Row(0))) / float64(draws)
 		}
 		recall += x.recall(func(history []int32, out []float64) { l.Score(0, history, nil, out) }) / float64(draws)

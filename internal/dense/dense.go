@@ -79,11 +79,6 @@ func Upper(a []float64, d int) blas64.Symmetric {
 	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
 }
 
-// triangular returns the upper triangle as a factor.
-func triangular(a []float64, d int) blas64.Triangular {
-	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
-}
-
 // General returns a row-major matrix.
 func General(a []float64, rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: a}
@@ -136,7 +131,7 @@ func AddOuter(a []float64, stride int, rows []float64, step, width int) {
 
 // InvertUpper replaces the factor in the upper triangle of a by the whole inverse of what was factored.
 func InvertUpper(a []float64, d int) {
-	lapack64.Potri(triangular(a, d))
+	lapack64.Potri(blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a})
 	for i := range d {
 		for k := range i {
 			a[i*d+k] = a[k*d+i]

@@ -79,7 +79,7 @@ func TestSolveUpperAgainstLAPACK(t *testing.T) {
 		check("solved", SolveUpper, y)
 		if d <= unblocked {
 			z := slices.Clone(right)
-			blas64.Trsm(blas.Left, blas.Trans, 1, triangular(want, d), blas64.General{Rows: d, Cols: 1, Stride: 1, Data: z})
+			blas64.Trsm(blas.Left, blas.Trans, 1, blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: want}, blas64.General{Rows: d, Cols: 1, Stride: 1, Data: z})
 			check("factored", factor, z)
 			check("factored without vectors", factorOneByOne, z)
 		}
