@@ -54,13 +54,16 @@ func init() {
 			form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
 		},
 		{
-			about: algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat", LocalNoise: true},
+			about: algorithm.About{Name: biasOnly, Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat", LocalNoise: true},
 		},
 	} {
 		Register(f.about, f.form)
 	}
 	algorithm.MustRegister(ease.New())
 }
+
+// biasOnly is the algorithm that learns biases alone.
+const biasOnly = "private-item-bias"
 
 // family is an algorithm of this package. In each algorithm users send sufficient statistics; the
 // form holds the differences.

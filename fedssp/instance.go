@@ -105,7 +105,7 @@ func (x *instance) donors() []serving.Donor {
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
-	kept := model.NewRowArena(x.setup.Data.Users, x.width())
+	kept := model.NewRowArena(x.setup.Data.Users, x.params.Width())
 	return &parties{instance: x, kept: kept, users: user.New(&x.params, stage.ClientSides(&x.params), x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
@@ -119,7 +119,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	t.Timed = which.Timed
 	id := l.IDs(user, which)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
-		u := model.NewMatrix(1, x.width())
+		u := model.NewMatrix(1, x.params.Width())
 		copy(u.Row(0), t.U)
 		list := []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: id}}
 		if x.params.Bias {
@@ -178,7 +178,7 @@ func (x *instance) itemBias() algorithm.Baseline {
 		b.Name, b.Note = "private_popularity", "one list for all, by private counts"
 	}
 	b.Vary = func(c *config.Config) {
-		algorithm.Name.Set(c, biasOnlyName())
+		algorithm.Name.Set(c, biasOnly)
 		for _, k := range config.Keys() {
 			if k.Section() == "statistics" {
 				c.Reset(k)
@@ -186,16 +186,6 @@ func (x *instance) itemBias() algorithm.Baseline {
 		}
 	}
 	return b
-}
-
-// biasOnlyName is the name of the algorithm that learns biases alone.
-func biasOnlyName() string {
-	for _, a := range algorithm.All() {
-		if f, ok := a.(*family); ok && !f.form.LearnsItems {
-			return f.about.Name
-		}
-	}
-	return ""
 }
 
 // Lost describes the effect of a lost round. One round releases the weight of each item's ratings.
@@ -217,19 +207,11 @@ func (x *instance) Forms() (*config.Key, []string) {
 	return settings.Keys.Gramian.Key, []string{string(kernel.PerItem), string(kernel.One)}
 }
 
-// width is the length of embeddings, including users' weights of features and the matching features
-// of items.
-func (x *instance) width() int { return x.params.Width() }
-
 // matrices returns the matrices of the shared model.
 func (x *instance) matrices(m *kernel.Model) []model.Named {
-	items := model.NewMatrix(x.params.Items, x.width())
-	copy(items.Data(), m.Extended(&x.params))
-	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
+	list := []model.Named{{Name: "item_embeddings", Matrix: model.Wrap(x.params.Items, x.params.Width(), m.Extended(&x.params))}}
 	if x.params.Bias || x.params.OnlyPopularity() {
-		bias := model.NewMatrix(x.params.Items, 1)
-		copy(bias.Data(), m.BiasesOf(x.params.Items)) // zeros if the biases were skipped
-		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
+		list = append(list, model.Named{Name: "item_bias", Matrix: column(m.BiasesOf(x.params.Items))}) // zeros if the biases were skipped
 	}
 	if counts := m.CountsOf(x.params.Items); counts != nil && x.params.Orders() {
 		list = append(list, model.Named{Name: algorithm.ItemCounts, Matrix: column(counts)})
@@ -237,12 +219,8 @@ func (x *instance) matrices(m *kernel.Model) []model.Named {
 	return list
 }
 
-// column returns a vector as a matrix with one number in each row.
-func column(x []float64) *model.Matrix {
-	m := model.NewMatrix(len(x), 1)
-	copy(m.Data(), x)
-	return m
-}
+// column is a vector as a matrix with one number in each row.
+func column(x []float64) *model.Matrix { return model.Wrap(len(x), 1, x) }
 
 // predictor predicts from a model and the users that clients fitted to it.
 type predictor struct {
@@ -293,6 +271,13 @@ func (m *predictor) hold(users *model.Matrix) *predictor {
 	return m
 }
 
+// fit fits a user and holds the result.
+func (m *predictor) fit(at int, r model.Ratings) {
+	u, bias := user.Fit(m.Model, r)
+	copy(m.users.Row(at), u)
+	m.bias[at] = bias
+}
+
 // fitHeldOut fits users who did not train to their histories, so that a finished run can recommend
 // items to them.
 func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
@@ -300,11 +285,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 		rows := part.History.ByUser()
 		run.Each(len(part.Users), func(i int) {
 			at := int(part.Users[i])
-			rows.Lend(at, func(items []int32, values []float32) {
-				u, bias := user.Fit(m.Model, model.Ratings{Items: items, Values: values})
-				copy(m.users.Row(at), u)
-				m.bias[at] = bias
-			})
+			rows.Lend(at, func(items []int32, values []float32) { m.fit(at, model.Ratings{Items: items, Values: values}) })
 		})
 	}
 }
@@ -315,13 +296,9 @@ func (x *instance) fitted(p *kernel.Params, shared []byte, run protocol.Runner) 
 	if err != nil {
 		return nil, err
 	}
-	out.hold(model.NewMatrix(x.setup.Data.Users, x.width()))
+	out.hold(model.NewMatrix(x.setup.Data.Users, x.params.Width()))
 	run.Each(x.setup.Data.Users, func(u int) {
-		x.setup.Lend(u, func(r model.Ratings) {
-			e, bias := user.Fit(out.Model, r)
-			copy(out.users.Row(u), e)
-			out.bias[u] = bias
-		})
+		x.setup.Lend(u, func(r model.Ratings) { out.fit(u, r) })
 	})
 	return out, nil
 }

@@ -250,14 +250,16 @@ func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shar
 	return shares, all
 }
 
-// Biases notes the session's sums for biases, and returns them with the sums before, over all N clients, with the noise of each item.
+// Biases notes the session's sums for biases, nil if there are none yet. It returns them with the sums before, over all N clients, with
+// the noise of each item; nil if there are neither.
 func (s *Strategy) Biases(own *Sum) (all, deviations []float64) {
-	n := s.Params.Total()
-	s.own.Bias = own
-	if s.Before != nil {
+	if s.own.Bias = own; own != nil && s.Before != nil {
 		s.weigh()
 	}
-	x := s.biases()
+	x, n := s.biases(), s.Params.Total()
+	if x == nil {
+		return nil, nil
+	}
 	return dense.Scaled(x.Value, n), x.deviations(n)
 }
 
@@ -272,16 +274,6 @@ func (s *Strategy) biases() *Sum {
 	}
 	shares, _ := s.shares(s.own.Bias.Precision, before.Precision, s.Before.Weight.Value, s.Before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
 	return s.own.Bias.mixed(before, shares)
-}
-
-// BiasesBefore returns the sums for biases of earlier sessions, as of all N clients; nil if there are none.
-func (s *Strategy) BiasesBefore() (sums, deviations []float64) {
-	x := s.Before.about(s.offCentre())
-	if x == nil {
-		return nil, nil
-	}
-	n := s.Params.Total()
-	return dense.Scaled(x.Value, n), x.deviations(n)
 }
 
 func (s *Strategy) offCentre() float64 { return s.model.Mean - s.Params.Middle() }

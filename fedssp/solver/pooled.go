@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -209,10 +210,8 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 			turned[j*d+k] = value
 		}
 	})
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("fedssp: embeddings: %w", err)
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return fmt.Errorf("fedssp: embeddings: %w", err)
 	}
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.General(e.Vectors, d, d), 0, rows(s.Current().Items))
 	if s.Chosen != nil && s.Chosen.Rest != nil {

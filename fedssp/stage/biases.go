@@ -174,7 +174,7 @@ func (Biasing) Resume(s *serving.Strategy, _ protocol.Runner) error {
 		return nil
 	}
 	popularity(s)
-	sums, each := s.BiasesBefore()
+	sums, each := s.Biases(nil)
 	if !s.Params.Bias || sums == nil {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -119,12 +120,7 @@ func normalise(steps []kernel.Step) {
 var All = []Stage{Counting{}, Averaging{}, Biasing{}, Ranking{}, Statistics{}}
 
 // ServerSides lists the server's parts of all stages.
-var ServerSides = func() (list []serving.Stage) {
-	for _, x := range All {
-		list = append(list, x)
-	}
-	return list
-}()
+var ServerSides = lists.Map(All, func(x Stage) serving.Stage { return x })
 
 // ClientSides returns the client's parts of the stages of a run with these settings, which must be
 // valid.

@@ -25,17 +25,14 @@ func (c *Contribution) TakesPart() (bool, error) {
 	if !c.Params.Batched() || c.Timed || c.Open {
 		return true, nil
 	}
-	if c.batch == untossed {
+	if c.batch == nil {
 		var b [8]byte
 		if _, err := io.ReadFull(c.Source.Stream("batch", c.Round), b[:]); err != nil {
 			return false, fmt.Errorf("drawing the batch: %w", err)
 		}
-		c.batch = out
-		if float64(binary.LittleEndian.Uint64(b[:])>>11)*0x1p-53 < c.Params.SamplingRate {
-			c.batch = in
-		}
+		c.batch = new(float64(binary.LittleEndian.Uint64(b[:])>>11)*0x1p-53 < c.Params.SamplingRate)
 	}
-	return c.batch == in, nil
+	return *c.batch, nil
 }
 
 // asSampled refuses a release that is charged at a sampling rate other than the coin's.
@@ -49,16 +46,6 @@ func (c *Contribution) asSampled(r protocol.Release) error {
 	}
 	return nil
 }
-
-// coin says whether a user is in the batch of a round. One toss serves all releases of the
-// round.
-type coin int8
-
-const (
-	untossed coin = iota
-	in
-	out
-)
 
 // Solver is the client's computation.
 type Solver interface {
@@ -171,7 +158,7 @@ type Contribution struct {
 	fitted  bool // when the model was measured
 	clients int
 
-	batch   coin
+	batch   *bool      // whether the user is in the batch of the round; nil: not tossed yet. One toss serves all releases of the round
 	memory  *[]float64 // of the weights
 	Work    *Workspace
 	Weights []float64 // of the chosen ratings; nil: not computed yet. Valid until the contribution ends

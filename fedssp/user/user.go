@@ -359,11 +359,4 @@ func (w *Workspace) LeastSquares(p *kernel.Params, m *kernel.Model) {
 // for any fit; a u whose norm overflows becomes zero. The scale is a little smaller than necessary:
 // rounding must not move a u of one coordinate, or its square, past the bound, which is also
 // declared for every coordinate.
-func ClipUser(u []float64, bound float64) {
-	const less = 1 - 1e-15
-	if norm := math.Sqrt(dense.Dot(u, u)); norm > bound {
-		for i := range u {
-			u[i] *= bound / norm * less
-		}
-	}
-}
+func ClipUser(u []float64, bound float64) { Restrain(u, dense.Norm(u), bound) }

@@ -72,12 +72,8 @@ func WeighGlobally(w, counts []float64, exponent, scale float64) {
 		w[k] = scale * math.Pow(ClampCount(counts[k]), -exponent)
 		sum += w[k] * w[k]
 	}
-	if sum <= 1 {
-		return
-	}
-	back := 1 / math.Sqrt(sum)
-	for k := range w {
-		w[k] *= back
+	if sum > 1 {
+		normalise(w)
 	}
 }
 
