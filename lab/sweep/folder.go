@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Folder is the folder of a sweep:
@@ -32,6 +33,7 @@ type Folder struct {
 	// Damaged holds an error for each finished run that could not be read when the folder was
 	// prepared, with its new path: these runs run again.
 	Damaged []error
+	index   Index // of its runs and of those before
 }
 
 // Index is sweep.json: the runs of a sweep, finished or not.
@@ -49,7 +51,7 @@ type Entry struct {
 // Prepare writes the experiment files and the index. Runs of an earlier sweep in the folder
 // stay there, and in the index, under their names ([At]).
 func Prepare(path string, runs []Run) (*Folder, error) {
-	f, index, err := at(path, runs)
+	f, err := At(path, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -57,10 +59,6 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 		if err = os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
 			return nil, err
 		}
-	}
-	known := make(map[string]bool)
-	for _, e := range index.Runs {
-		known[e.Name] = true
 	}
 	if err = f.setAside(); err != nil {
 		return nil, err
@@ -71,54 +69,43 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 		if err = atomicfile.Write(f.experiment(r), c.YAML(), 0o644); err != nil {
 			return nil, err
 		}
-		if !known[r.Name] {
-			index.Runs = append(index.Runs, Entry{Name: r.Name, Digest: r.Digest, Varied: r.Varied})
-		}
 	}
-	return f, atomicfile.WriteJSON(filepath.Join(path, "sweep.json"), index)
+	return f, atomicfile.WriteJSON(filepath.Join(path, "sweep.json"), f.index)
 }
 
 // At returns the folder of a sweep, and changes nothing in it. A run that an earlier sweep has there under another name
 // gets that name: names have the keys that vary, and a sweep that is continued may vary more.
 func At(path string, runs []Run) (*Folder, error) {
-	f, _, err := at(path, runs)
-	return f, err
-}
-
-// at is At, and returns the index that the folder has; an empty one of a new folder.
-func at(path string, runs []Run) (*Folder, Index, error) {
-	f := &Folder{Path: path, Runs: slices.Clone(runs)}
 	index, err := readIndex(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, Index{}, err
+	if err != nil {
+		return nil, err
 	}
+	f := &Folder{Path: path, Runs: slices.Clone(runs), index: index}
 	names := make(map[string]string)
 	for _, e := range index.Runs {
 		names[e.Digest] = e.Name
 	}
 	for i := range f.Runs {
-		if r := &f.Runs[i]; names[r.Digest] != "" {
-			r.Name = names[r.Digest]
-			algorithm.RunName.Set(&r.Config, r.Name)
+		r := &f.Runs[i]
+		if names[r.Digest] == "" {
+			f.index.Runs = append(f.index.Runs, Entry{Name: r.Name, Digest: r.Digest, Varied: r.Varied})
+			continue
 		}
+		r.Name = names[r.Digest]
+		algorithm.RunName.Set(&r.Config, r.Name)
 	}
-	return f, index, nil
+	return f, nil
 }
 
 // Names returns the names of the runs that sweeps have in a folder, finished or not.
-func Names(path string) (names []string, err error) {
+func Names(path string) ([]string, error) {
 	index, err := readIndex(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	for _, e := range index.Runs {
-		names = append(names, e.Name)
-	}
-	return names, err
+	return lists.Map(index.Runs, func(e Entry) string { return e.Name }), err
 }
 
+// readIndex reads the index of a folder; an empty one of a new folder.
 func readIndex(path string) (index Index, err error) {
-	err = atomicfile.ReadJSON(filepath.Join(path, "sweep.json"), &index)
+	_, err = atomicfile.FindJSON(filepath.Join(path, "sweep.json"), &index)
 	return index, err
 }
 
@@ -315,15 +302,11 @@ func ReadFile(path string) ([]config.Setting, Options, error) {
 		return nil, o, err
 	}
 	var said []config.Setting
+	options := map[string]*[]string{"sweep.zip": &o.Zip, "sweep.skip": &o.Skip, "sweep.when": &o.When}
 	for _, s := range all {
-		switch s.Key {
-		case "sweep.zip":
-			o.Zip = append(o.Zip, s.Value)
-		case "sweep.skip":
-			o.Skip = append(o.Skip, s.Value)
-		case "sweep.when":
-			o.When = append(o.When, s.Value)
-		default:
+		if list := options[s.Key]; list != nil {
+			*list = append(*list, s.Value)
+		} else {
 			said = append(said, s)
 		}
 	}

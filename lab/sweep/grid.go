@@ -23,14 +23,17 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
+	"github.com/fedsim/fedsim/internal/units"
 )
 
-// Axis is a key with its values.
-type Axis struct {
-	Key    *config.Key
-	Values []string
-	origin string
+// axis is a key with its values, which are settings of one origin.
+type axis struct {
+	key    *config.Key
+	values []config.Setting
+	zipped bool // with keys that have equally many values
+	with   int  // the place of the axis that gives the place of a value: its own, or the first of those it is zipped with
 }
 
 // Options holds the options of a grid beside keys and values. Each text is as on the command line.
@@ -46,11 +49,10 @@ type Options struct {
 
 // Grid describes runs.
 type Grid struct {
-	Axes []Axis // in the order of the command line; the last changes fastest
+	axes []axis // in the order of the command line; the last changes fastest
 	// Last returns the folder that start-from=last stands for. It is called once, so that all runs start from the same
 	// release. Without it such runs are refused.
 	Last func() (string, error)
-	zip  [][]*config.Key
 	skip []condition
 	when []rule
 	last string // what Last returned
@@ -70,7 +72,6 @@ type Run struct {
 	Varied map[string]string // the values of keys with more than one
 	Config config.Config
 	Digest string // SHA-256 of the configuration, without where and how it runs
-	said   []config.Setting
 }
 
 // New makes a grid of settings: several settings of one key in one place are its values. Values from two places, such as a
@@ -84,30 +85,40 @@ func New(said []config.Setting, o Options) (*Grid, error) {
 			errs.Add("%s: %w", s.Origin, new(config.Config).Set(s.Key, s.Value))
 			continue
 		}
-		values, err := expand(k, s.Value)
+		texts, err := expand(k, s.Value)
 		if err != nil {
 			errs.Add("%s: %w", s.Origin, err)
 			continue
 		}
-		at := slices.IndexFunc(g.Axes, func(a Axis) bool { return a.Key == k })
+		at, origin := g.at(s.Key), s.Origin
+		if at >= 0 {
+			origin = g.axes[at].values[0].Origin
+		}
+		values := lists.Map(texts, func(v string) config.Setting { return config.Setting{Key: s.Key, Value: v, Origin: origin} })
 		switch {
 		case at < 0:
-			g.Axes = append(g.Axes, Axis{Key: k, Values: values, origin: s.Origin})
+			g.axes = append(g.axes, axis{key: k, values: values, with: len(g.axes)})
 		case i > 0 && source(said[i-1]) == source(s) && said[i-1].Key == s.Key:
-			g.Axes[at].Values = append(g.Axes[at].Values, values...) // a list's next element
-		case !slices.Equal(g.Axes[at].Values, values):
-			errs = append(errs, config.Twice(config.Setting{Key: k.Name, Value: strings.Join(g.Axes[at].Values, ","), Origin: g.Axes[at].origin}, s))
+			g.axes[at].values = append(g.axes[at].values, values...) // a list's next element
+		case !slices.Equal(g.axes[at].values, values):
+			before := lists.Map(g.axes[at].values, func(s config.Setting) string { return s.Value })
+			errs = append(errs, config.Twice(config.Setting{Key: s.Key, Value: strings.Join(before, ","), Origin: origin}, s))
 		}
 	}
 	errs = append(errs, g.options(o)...)
-	for _, a := range g.Axes {
+	for _, a := range g.axes {
 		seen := make(map[string]bool)
-		for _, v := range a.Values {
-			errs.If(seen[v], "%s: %s has the value %s twice", a.origin, a.Key.Name, v)
-			seen[v] = true
+		for _, s := range a.values {
+			errs.If(seen[s.Value], "%s: %s has the value %s twice", s.Origin, s.Key, s.Value)
+			seen[s.Value] = true
 		}
 	}
 	return g, config.Wrap(errors.Join(errs...))
+}
+
+// at is the place of the axis of a key; -1 without one.
+func (g *Grid) at(name string) int {
+	return slices.IndexFunc(g.axes, func(a axis) bool { return a.key.Name == name })
 }
 
 // source is a setting's origin without the line, which differs between elements of a list.
@@ -154,61 +165,59 @@ func expand(k *config.Key, text string) ([]string, error) {
 	return values, nil
 }
 
-func (g *Grid) options(o Options) (errs []error) {
+func (g *Grid) options(o Options) (errs problems.List) {
 	for _, text := range o.Zip {
-		keys, err := g.zipped(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--zip %s: %w", text, err))
+		if err := g.zip(strings.Split(text, ",")); err != nil {
+			errs.Add("--zip %s: %w", text, err)
 		}
-		g.zip = append(g.zip, keys)
 	}
 	for _, text := range o.Skip {
 		c, err := settings(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--skip %q: %w", text, err))
+			errs.Add("--skip %q: %w", text, err)
 		}
 		g.skip = append(g.skip, c)
 	}
 	for _, text := range o.When {
 		where, then, ok := strings.Cut(text, ": ")
 		if !ok {
-			errs = append(errs, fmt.Errorf("--when %q: KEY=VALUE ...: KEY=VALUE ... is needed, with a colon and a space between", text))
+			errs.Add("--when %q: KEY=VALUE ...: KEY=VALUE ... is needed, with a colon and a space between", text)
 			continue
 		}
 		c, err := settings(where)
 		t, err2 := settings(then)
 		if err = errors.Join(err, err2); err != nil {
-			errs = append(errs, fmt.Errorf("--when %q: %w", text, err))
+			errs.Add("--when %q: %w", text, err)
 		}
 		g.when = append(g.when, rule{c, t})
 	}
 	return errs
 }
 
-// zipped returns the keys that change together. Each must have equally many values.
-func (g *Grid) zipped(text string) ([]*config.Key, error) {
-	var keys []*config.Key
-	n := 0
-	for name := range strings.SplitSeq(text, ",") {
-		at := slices.IndexFunc(g.Axes, func(a Axis) bool { return a.Key.Name == strings.TrimSpace(name) })
+// zip has keys change together. Each must have equally many values.
+func (g *Grid) zip(names []string) error {
+	first := -1
+	for _, name := range names {
+		at := g.at(strings.TrimSpace(name))
 		if at < 0 {
-			return nil, fmt.Errorf("%s has no values; give it some", name)
+			return fmt.Errorf("%s has no values; give it some", name)
 		}
-		a := g.Axes[at]
-		for _, other := range g.zip {
-			if slices.Contains(other, a.Key) {
-				return nil, fmt.Errorf("%s is zipped already", name)
-			}
+		a := &g.axes[at]
+		if a.zipped {
+			return fmt.Errorf("%s is zipped already", name)
 		}
-		if n > 0 && len(a.Values) != n {
-			return nil, fmt.Errorf("%s has %d values and %s has %d; keys that are zipped have equally many", keys[0].Name, n, name, len(a.Values))
+		if first < 0 {
+			first = at
 		}
-		keys, n = append(keys, a.Key), len(a.Values)
+		if f := g.axes[first]; len(a.values) != len(f.values) {
+			return fmt.Errorf("%s has %d values and %s has %d; keys that are zipped have equally many", f.key.Name, len(f.values), name, len(a.values))
+		}
+		a.zipped, a.with = true, first
 	}
-	if len(keys) < 2 {
-		return nil, errors.New("two keys or more are needed")
+	if len(names) < 2 {
+		return errors.New("two keys or more are needed")
 	}
-	return keys, nil
+	return nil
 }
 
 // settings reads "KEY=VALUE KEY=VALUE".
@@ -243,13 +252,20 @@ func (c condition) holds(values []config.Setting) bool {
 // Runs returns the experiments of the grid, without the skipped combinations. Combinations that
 // differ only in keys without effect are one run. The error names the runs that cannot be run.
 func (g *Grid) Runs() ([]Run, error) {
-	var runs []Run
-	var bad refusals
-	seen := make(map[string]bool)
-	n, tried := g.size(), 0
-	if n > mostRuns {
-		return nil, config.Errorf("the grid has more than %d combinations", mostRuns)
+	n := 1
+	for k, a := range g.axes {
+		if a.with == k {
+			n *= len(a.values)
+		}
+		if n > mostRuns {
+			return nil, config.Errorf("the grid has more than %d combinations", mostRuns)
+		}
 	}
+	var runs []Run
+	var wrong []error                  // each text once
+	where := make(map[string][]string) // combinations that cannot be run, by the text of what is wrong
+	seen := make(map[string]bool)
+	tried, bad := 0, 0
 	for i := range n {
 		said := g.combination(i)
 		if slices.ContainsFunc(g.skip, func(c condition) bool { return c.holds(said) }) {
@@ -260,97 +276,54 @@ func (g *Grid) Runs() ([]Run, error) {
 		if err == nil && algorithm.Data.Is(r.Config, "-") {
 			err = errors.New("data: standard input can be read once, and a sweep reads the data in every run; save it to a file")
 		}
-		if err != nil {
-			bad.add(config.Join(g.varied(said)), err)
-			continue
-		}
-		if !seen[r.Digest] {
+		switch {
+		case err != nil:
+			text := err.Error()
+			if bad++; where[text] == nil {
+				wrong = append(wrong, err)
+			}
+			where[text] = append(where[text], config.Join(g.varied(said)))
+		case !seen[r.Digest]:
 			seen[r.Digest] = true
 			runs = append(runs, r)
 		}
 	}
 	switch {
-	case bad.all > 0:
-		return nil, config.Errorf("%d of %d combinations cannot be run; mend them or leave them out with --skip:\n%w", bad.all, tried, bad.err())
+	case bad > 0:
+		return nil, config.Errorf("%d of %d combinations cannot be run; mend them or leave them out with --skip:\n%w", bad, tried, refusals(wrong, where))
 	case len(runs) == 0:
 		return nil, config.Errorf("every combination is skipped")
 	}
 	return runs, nil
 }
 
-// refusals are the combinations that cannot be run, by what is wrong.
-type refusals struct {
-	all   int // combinations
-	wrong []error
-	where map[string][]string // combinations, by the text of an error
-}
-
-func (r *refusals) add(combination string, err error) {
-	if r.where == nil {
-		r.where = make(map[string][]string)
-	}
-	r.all++
-	text := err.Error()
-	if r.where[text] == nil {
-		r.wrong = append(r.wrong, err)
-	}
-	r.where[text] = append(r.where[text], combination)
-}
-
-// err says each thing that is wrong once, of ten things at most.
-func (r *refusals) err() error {
+// refusals says each thing that is wrong once, of ten things at most, with the first combination that has it.
+func refusals(wrong []error, where map[string][]string) error {
 	const most = 10
-	var errs []error
-	for _, err := range r.wrong[:min(len(r.wrong), most)] {
-		all := r.where[err.Error()]
-		where := all[0]
+	var errs problems.List
+	for _, err := range wrong[:min(len(wrong), most)] {
+		all := where[err.Error()]
+		more := ""
 		if len(all) > 1 {
-			where = fmt.Sprintf("%s and %d more", where, len(all)-1)
+			more = fmt.Sprintf(" and %d more", len(all)-1)
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		errs.Add("%s%s: %w", all[0], more, err)
 	}
-	if left := len(r.wrong) - most; left > 0 {
-		errs = append(errs, fmt.Errorf("and %d other errors", left))
-	}
+	errs.If(len(wrong) > most, "and %d other errors", len(wrong)-most)
 	return errors.Join(errs...)
 }
 
-func (g *Grid) size() int {
-	n := 1
-	for _, a := range g.Axes {
-		if !g.follows(a.Key) {
-			n *= len(a.Values)
-		}
-		if n > mostRuns {
-			return n
-		}
-	}
-	return n
-}
-
-// follows reports whether a key changes together with an earlier key.
-func (g *Grid) follows(k *config.Key) bool {
-	return slices.ContainsFunc(g.zip, func(z []*config.Key) bool { return slices.Index(z, k) > 0 })
-}
-
 // combination returns the i-th combination, with the settings that the rules add to it.
-func (g *Grid) combination(i int) []config.Setting {
-	at := make(map[*config.Key]int) // place of each axis
-	for _, a := range slices.Backward(g.Axes) {
-		if !g.follows(a.Key) {
-			at[a.Key] = i % len(a.Values)
-			i /= len(a.Values)
+func (g *Grid) combination(i int) (said []config.Setting) {
+	at := make([]int, len(g.axes)) // places of values
+	for k, a := range slices.Backward(g.axes) {
+		if a.with == k {
+			at[k] = i % len(a.values)
+			i /= len(a.values)
 		}
 	}
-	var said []config.Setting
-	for _, a := range g.Axes {
-		k := a.Key
-		for _, z := range g.zip {
-			if slices.Contains(z, k) {
-				k = z[0]
-			}
-		}
-		said = append(said, config.Setting{Key: a.Key.Name, Value: a.Values[at[k]], Origin: a.origin})
+	for _, a := range g.axes {
+		said = append(said, a.values[at[a.with]])
 	}
 	for _, r := range g.when {
 		if r.where.holds(said) {
@@ -364,13 +337,11 @@ func (g *Grid) combination(i int) []config.Setting {
 }
 
 // varied returns the values of the keys that have several, in the order of the axes.
-func (g *Grid) varied(said []config.Setting) (list []config.Setting) {
-	for _, s := range said {
-		if slices.ContainsFunc(g.Axes, func(a Axis) bool { return a.Key.Name == s.Key && len(a.Values) > 1 }) {
-			list = append(list, s)
-		}
-	}
-	return list
+func (g *Grid) varied(said []config.Setting) []config.Setting {
+	return slices.DeleteFunc(slices.Clone(said), func(s config.Setting) bool {
+		at := g.at(s.Key)
+		return at < 0 || len(g.axes[at].values) < 2
+	})
 }
 
 func (g *Grid) run(said []config.Setting) (Run, error) {
@@ -390,7 +361,7 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 		algorithm.StartFrom.Set(&c, g.last)
 	}
 	g.share(&c, said)
-	r := Run{Varied: make(map[string]string), Digest: digest(c), said: said}
+	r := Run{Varied: make(map[string]string), Digest: digest(c)}
 	words := []string{algorithm.Name.Of(c)}
 	for _, s := range g.varied(said) {
 		r.Varied[s.Key] = s.Value
@@ -408,18 +379,15 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 // share has a run take its split from the first seed of the grid, so that runs that differ in one
 // seed are trained and measured on the same ratings. A given split.seed, auto included, stays.
 func (g *Grid) share(c *config.Config, said []config.Setting) {
-	first := algorithm.Seed.Of(*c)
-	if at := slices.IndexFunc(g.Axes, func(a Axis) bool { return a.Key == algorithm.Seed.Key }); at >= 0 {
-		if v, err := strconv.ParseUint(g.Axes[at].Values[0], 10, 64); err == nil { // else runs with it are refused
-			first = v
-		}
-	}
-	if slices.ContainsFunc(said, func(s config.Setting) bool { return config.Find(s.Key) == algorithm.SplitSeed.Key }) {
+	given := slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == algorithm.SplitSeed.Name })
+	if given || slices.Contains(algorithm.KeysWithoutEffect(*c), algorithm.SplitSeed.Key) {
 		return
 	}
-	if !slices.Contains(algorithm.KeysWithoutEffect(*c), algorithm.SplitSeed.Key) {
-		algorithm.SplitSeed.Set(c, first)
+	first := *c
+	if at := g.at(algorithm.Seed.Name); at >= 0 {
+		first.Set(algorithm.Seed.Name, g.axes[at].values[0].Value) //nolint:errcheck // the run with it is refused
 	}
+	algorithm.SplitSeed.Set(c, algorithm.Seed.Of(first))
 }
 
 // digest returns the digest of the settings that a configuration computes with. The place of the
@@ -441,10 +409,6 @@ func Print(w io.Writer, runs []Run) error {
 	for _, r := range runs {
 		text.WriteString(r.Name + "\n")
 	}
-	noun := "runs"
-	if len(runs) == 1 {
-		noun = "run"
-	}
-	_, err := fmt.Fprintf(w, "%s%d %s\n", &text, len(runs), noun)
+	_, err := fmt.Fprintf(w, "%s%s\n", &text, units.Counted(len(runs), "run"))
 	return err
 }
