@@ -43,21 +43,21 @@ func Load(warn func(error), dirs ...string) (Runs, error) {
 	var runs Runs
 	for _, dir := range dirs {
 		before := len(runs)
+		paths, err := Find(dir)
+		if err != nil {
+			return nil, err
+		}
 		var damaged []error
-		err := find(dir, func(path string) error {
+		for _, path := range paths {
 			r, err := read(path)
 			switch {
 			case err == nil:
 				runs = append(runs, r)
 			case warn == nil:
-				return err
+				return nil, err
 			default:
 				damaged = append(damaged, err)
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
 		}
 		if len(runs) == before && len(damaged) > 0 {
 			return nil, errors.Join(damaged...)
@@ -102,19 +102,9 @@ func (r *Run) identity() string {
 	return fmt.Sprintf("%s\n%s\n%s\n%s", r.Alike(), c.YAML(), r.Manifest.SplitDigest, r.Manifest.StartDigest)
 }
 
-// Holds reports whether a folder is a run or holds one, as [Load] would read it.
-func Holds(dir string) (bool, error) {
-	held := false
-	err := find(dir, func(string) error {
-		held = true
-		return fs.SkipAll
-	})
-	return held, err
-}
-
-// find calls run for each folder of a run in a folder.
-func find(dir string, run func(path string) error) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+// Find returns the folders of the runs in a folder, as [Load] reads them.
+func Find(dir string) (runs []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -126,11 +116,10 @@ func find(dir string, run func(path string) error) error {
 		if _, err = os.Stat(filepath.Join(path, "summary.json")); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err = run(path); err != nil {
-			return err
-		}
+		runs = append(runs, path)
 		return filepath.SkipDir
 	})
+	return runs, err
 }
 
 func read(path string) (*Run, error) {

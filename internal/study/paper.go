@@ -106,11 +106,8 @@ func (t *Table) settings() (same, differing []string) {
 	return same, differing
 }
 
-// LaTeX writes a tabular of the package booktabs.
-func (p *Paper) LaTeX(w io.Writer) error { return forms.ExecuteTemplate(w, "latex", p) }
-
-// Markdown writes a table as GitHub and Pandoc read it.
-func (p *Paper) Markdown(w io.Writer) error { return forms.ExecuteTemplate(w, "markdown", p) }
+// Print writes the table: as latex, a tabular of the package booktabs, or as markdown, which GitHub and Pandoc read.
+func (p *Paper) Print(w io.Writer, format string) error { return forms.ExecuteTemplate(w, format, p) }
 
 // Columns writes a sign for each column of texts, and another for each column of numbers.
 func (p *Paper) Columns(text, number string) string {

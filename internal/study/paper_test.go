@@ -81,10 +81,10 @@ func TestPaperMarksTheBestOfEachDataSet(t *testing.T) {
 func TestPaperPrints(t *testing.T) {
 	p := runsOf(t, "lfl-sgdmf 1 1 .9", "lfl-sgdmf 1 2 .8", "dp-cmf 1 1 .95", "dp-cmf 1 2 .97").Means(seeds).Paper([]string{"test_rmse"})
 	var latex, markdown bytes.Buffer
-	if err := p.LaTeX(&latex); err != nil {
+	if err := p.Print(&latex, "latex"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Markdown(&markdown); err != nil {
+	if err := p.Print(&markdown, "markdown"); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{`\begin{tabular}{lr}`, `Algorithm & RMSE \\`, `lfl-sgdmf & \textbf{0.8500} $\pm$ 0.0707 \\`, `dp-cmf & 0.9600 $\pm$ 0.0141$^\dagger$ \\`, `\bottomrule`} {

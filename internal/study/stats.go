@@ -65,14 +65,14 @@ func (s Sample) P() float64 {
 // "algorithm=lfl-sgdmf". A pair differs only in the keys of the condition. The numbers of a row are
 // the differences of one metric, run by run with equal values of the keys over: their mean "METRIC
 // difference", "sd", "margin" (95%, Student), "p" and "pairs".
-func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, error) {
-	want, err := conditionOf(condition)
+func (t *Table) Against(text, metric string, over []*config.Key) (*Table, error) {
+	want, err := conditionOf(text)
+	named := slices.Collect(maps.Keys(want))
 	strange := func(k *config.Key) bool { return !slices.Contains(t.Keys, k) }
-	if err != nil || slices.ContainsFunc(keysOf(want), strange) {
-		return nil, config.Errorf("--against %q: KEY=VALUE of a key in which runs differ is needed", condition)
+	if err != nil || slices.ContainsFunc(named, strange) {
+		return nil, config.Errorf("--against %q: KEY=VALUE of a key in which runs differ is needed", text)
 	}
-	is := func(r Row) bool { return len(want) > 0 && r.meets(want) }
-	named := keysOf(want)
+	is := func(r Row) bool { return len(want) > 0 && want.holds(r) }
 	base := make(map[string]Row)
 	for _, r := range t.Rows {
 		if is(r) {
@@ -80,7 +80,7 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 		}
 	}
 	if len(base) == 0 {
-		return nil, config.Errorf("--against %q: no run is like that", condition)
+		return nil, config.Errorf("--against %q: no run is like that", text)
 	}
 	d := &Table{primary: metric, Metrics: []string{metric + " difference", "sd", "margin", "p", "pairs"}}
 	d.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { return slices.Contains(over, k) })
@@ -100,7 +100,7 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 		}
 	}
 	if len(d.Rows) == 0 {
-		return nil, config.Errorf("--against %q: no other run has a partner among them with %s and the same data, split, start and settings", condition, metric)
+		return nil, config.Errorf("--against %q: no other run has a partner among them with %s and the same data, split, start and settings", text, metric)
 	}
 	return d, nil
 }
@@ -124,16 +124,16 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	if err = errors.Join(err, err2); err != nil {
 		return s, 0, err
 	}
-	named := append(keysOf(a), keysOf(b)...)
+	named := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	partners := make(map[string]float64)
 	for _, r := range t.Rows {
-		if baseline == "" && r.meets(b) {
+		if baseline == "" && b.holds(r) {
 			partners[r.runs[0].Alike(named...)] = r.value(metric)
 		}
 	}
 	bySeed := make(map[string][]float64)
 	for _, r := range t.Rows {
-		if !r.meets(a) {
+		if !a.holds(r) {
 			continue
 		}
 		other, ok := partners[r.runs[0].Alike(named...)]
@@ -150,32 +150,28 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	return Describe(x), pairs, nil
 }
 
-func keysOf(condition map[string]string) (keys []*config.Key) {
-	for name := range condition {
-		keys = append(keys, config.Find(name))
-	}
-	return keys
-}
+// condition is what keys have in some rows; the empty one holds for all.
+type condition map[*config.Key]string
 
-// conditionOf reads "KEY=VALUE KEY=VALUE"; "" is met by all.
-func conditionOf(text string) (map[string]string, error) {
-	want := make(map[string]string)
+// conditionOf reads "KEY=VALUE KEY=VALUE".
+func conditionOf(text string) (condition, error) {
+	want := make(condition)
 	for f := range strings.FieldsSeq(text) {
 		name, value, ok := strings.Cut(f, "=")
 		k := config.Find(name)
 		if !ok || k == nil {
 			return nil, config.Errorf("%q is not KEY=VALUE", f)
 		}
-		want[k.Name] = value
+		want[k] = value
 	}
 	return want, nil
 }
 
-func (r Row) meets(condition map[string]string) bool {
-	for name, v := range condition {
-		got, shown := r.Settings[name]
+func (c condition) holds(r Row) bool {
+	for k, v := range c {
+		got, shown := r.Settings[k.Name]
 		if !shown {
-			got = r.runs[0].Setting(config.Find(name))
+			got = r.runs[0].Setting(k)
 		}
 		if got != v {
 			return false

@@ -373,32 +373,32 @@ func betterOf(metric string) betterIf {
 		return neither
 	}
 	base, _, _ := strings.Cut(lastPart(metric), "@")
-	switch base {
-	case "rmse", "mse", "mae", "rmse_with_drift":
-		return lower
-	case "sampled_hit", "sampled_ndcg", "corrected_hit", "corrected_ndcg", "recall", "full_recall", "precision", "ndcg", "map", "mrr", "hit":
-		return higher
-	}
-	return neither
+	return called[base].better
 }
 
-// labels holds what a paper calls keys and metrics, by the last part of their names.
-var labels = map[string]string{
-	"algorithm": "Algorithm", "data": "Data", "seed": "Seed", "runs": "Runs", "unit": "Unit", "delta": "δ",
-	"epsilon": "ε", "epsilon_achieved": "ε reached", "rmse": "RMSE", "rmse_with_drift": "RMSE with drift", "mse": "MSE", "mae": "MAE",
-	"recall": "Recall", "full_recall": "Recall (of all)", "precision": "Precision", "ndcg": "NDCG", "map": "MAP", "mrr": "MRR", "hit": "HR",
-	"sampled_hit": "HR (sampled)", "sampled_ndcg": "NDCG (sampled)", "corrected_hit": "HR (corrected)", "corrected_ndcg": "NDCG (corrected)",
+// called holds what a paper calls keys and metrics, and which numbers are the better ones, by the last part of their names.
+var called = map[string]struct {
+	label  string
+	better betterIf
+}{
+	"algorithm": {label: "Algorithm"}, "data": {label: "Data"}, "seed": {label: "Seed"}, "runs": {label: "Runs"}, "unit": {label: "Unit"}, "delta": {label: "δ"},
+	"epsilon": {label: "ε"}, "epsilon_achieved": {label: "ε reached"},
+	"rmse": {"RMSE", lower}, "rmse_with_drift": {"RMSE with drift", lower}, "mse": {"MSE", lower}, "mae": {"MAE", lower},
+	"recall": {"Recall", higher}, "full_recall": {"Recall (of all)", higher}, "precision": {"Precision", higher},
+	"ndcg": {"NDCG", higher}, "map": {"MAP", higher}, "mrr": {"MRR", higher}, "hit": {"HR", higher},
+	"sampled_hit": {"HR (sampled)", higher}, "sampled_ndcg": {"NDCG (sampled)", higher},
+	"corrected_hit": {"HR (corrected)", higher}, "corrected_ndcg": {"NDCG (corrected)", higher},
 }
 
 // labelOf returns what a paper calls a key or a metric: NDCG@10 for ranking.ndcg@10.
 func labelOf(name string) string {
 	base, cutoff, at := strings.Cut(lastPart(name), "@")
-	label, ok := labels[base]
-	if !ok || describes(name) {
+	label := called[base].label
+	switch {
+	case label == "" || describes(name):
 		return name
-	}
-	if at {
-		label += "@" + cutoff
+	case at:
+		return label + "@" + cutoff
 	}
 	return label
 }

@@ -153,11 +153,11 @@ func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
 			return nil, "", err
 		}
 		attacks = append(attacks, list...)
-		held, err := study.Holds(dir)
+		held, err := study.Find(dir)
 		if err != nil {
 			return nil, "", err
 		}
-		if held || len(list) == 0 { // where there is neither, loading says so
+		if len(held) > 0 || len(list) == 0 { // where there is neither, loading says so
 			ofRuns = append(ofRuns, dir)
 		}
 	}

@@ -273,11 +273,7 @@ func (c *resultsCmd) paper(s verb.Streams, t *study.Table) error {
 	if c.Metrics == "" {
 		t = t.Shown()
 	}
-	p := t.Means(over).Paper(t.Metrics)
-	if c.Format == "latex" {
-		return p.LaTeX(s.Out)
-	}
-	return p.Markdown(s.Out)
+	return t.Means(over).Paper(t.Metrics).Print(s.Out, c.Format)
 }
 
 func (c *resultsCmd) against(t *study.Table) (*study.Table, error) {
