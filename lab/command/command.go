@@ -3,13 +3,16 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
+	"io"
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/verb"
 	_ "github.com/fedsim/fedsim/lab" // the algorithms
@@ -63,6 +66,15 @@ func init() {
 		},
 	)
 	verb.OverTime = overTime
+}
+
+// whole has a function fill a file in place of an old one.
+func whole(path string, fill func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := fill(&b); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, b.Bytes(), 0o644)
 }
 
 // verifyCmd is fedsim verify: a stranger checks a folder.

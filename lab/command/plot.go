@@ -1,16 +1,15 @@
 package command
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
@@ -34,10 +33,7 @@ func (c *plotCmd) Run(s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	runs, err := study.Load(s.Warn, c.Dirs...)
-	if err == nil {
-		runs, err = figures.Whole(runs, s.Warn)
-	}
+	runs, err := figures.Load(s.Warn, c.Dirs...)
 	if err != nil {
 		return err
 	}
@@ -48,11 +44,7 @@ func (c *plotCmd) Run(s verb.Streams) error {
 	if unknown := figure.Unknown(); unknown != "" {
 		fmt.Fprintf(s.Err, "warning: the font of pictures has no %s: boxes stand in their place; name runs and algorithms in Latin, Greek or Cyrillic letters\n", unknown)
 	}
-	var b bytes.Buffer
-	if err = figure.Draw(&b, pic); err != nil {
-		return err
-	}
-	if err = atomicfile.Write(c.Out, b.Bytes(), 0o644); err != nil {
+	if err = whole(c.Out, func(w io.Writer) error { return figure.Draw(w, pic) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, figure.Title)

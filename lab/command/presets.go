@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -75,11 +73,19 @@ func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 		if err != nil {
 			return err
 		}
-		part, err := partOf(p, dir, folders(f), s)
+		runs, err := study.Load(s.Warn, folders(f)...)
+		if err != nil {
+			return err
+		}
+		part, err := p.Part(runs, dir)
 		if err != nil {
 			return err
 		}
 		parts = append(parts, part)
+		fmt.Fprintf(s.Out, "%s\n", part.Title)
+		for _, x := range part.Claims {
+			fmt.Fprintf(s.Out, "  %-13s  %s  %s\n", x.Verdict, x.Text, x.Evidence)
+		}
 	}
 	if c.DryRun {
 		return nil
@@ -88,35 +94,12 @@ func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 	if len(list) == 1 && len(list[0].Claims) == 0 {
 		title = "Benchmark " + list[0].Name
 	}
-	var b bytes.Buffer
-	if err := page.Write(&b, page.Content{Title: title, Parts: parts}); err != nil {
-		return err
-	}
 	out := filepath.Join(c.Out, "report.html")
-	if err := atomicfile.Write(out, b.Bytes(), 0o644); err != nil {
+	if err := whole(out, func(w io.Writer) error { return page.Write(w, page.Content{Title: title, Parts: parts}) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Out, "%s\n", out)
 	return nil
-}
-
-// partOf makes the part of a preset from its finished runs, and prints a verdict on each of its claims.
-func partOf(p presets.Preset, dir string, done []string, s verb.Streams) (page.Part, error) {
-	runs, err := study.Load(s.Warn, done...)
-	if err != nil {
-		return page.Part{}, err
-	}
-	part, err := p.Part(runs, dir)
-	if err != nil {
-		return part, err
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n", part.Title)
-	for _, x := range part.Claims {
-		fmt.Fprintf(&text, "  %-13s  %s  %s\n", x.Verdict, x.Text, x.Evidence)
-	}
-	_, err = io.WriteString(s.Out, text.String())
-	return part, err
 }
 
 // reportCmd is fedsim report: one page of finished runs and of attacks.
@@ -127,59 +110,41 @@ type reportCmd struct {
 }
 
 func (c *reportCmd) Run(s verb.Streams) error {
-	content, what, err := c.content(s)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err = page.Write(&b, *content); err != nil {
-		return err
-	}
-	if err = atomicfile.Write(c.Out, b.Bytes(), 0o644); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, what)
-	return nil
-}
-
-// content reads the folders. It returns the page's content and a count of what is in it, for the user.
-func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
-	x, what := &page.Content{Title: c.Title}, ""
+	content := page.Content{Title: c.Title}
+	var what []string // is in it
 	var attacks []*attack.Report
 	var ofRuns []string // folders that do not hold attacks alone
 	for _, dir := range c.Dirs {
 		list, err := attack.Load(s.Warn, dir)
 		if err != nil {
-			return nil, "", err
+			return err
 		}
 		attacks = append(attacks, list...)
 		held, err := study.Find(dir)
 		if err != nil {
-			return nil, "", err
+			return err
 		}
 		if len(held) > 0 || len(list) == 0 { // where there is neither, loading says so
 			ofRuns = append(ofRuns, dir)
 		}
 	}
 	if len(ofRuns) > 0 {
-		runs, err := study.Load(s.Warn, ofRuns...)
-		if err == nil {
-			runs, err = figures.Whole(runs, s.Warn)
-		}
+		runs, err := figures.Load(s.Warn, ofRuns...)
 		if err != nil {
-			return nil, "", err
+			return err
 		}
-		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
-		what = units.Counted(len(runs), "run")
+		content.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
+		what = append(what, units.Counted(len(runs), "run"))
 	}
 	if len(attacks) > 0 {
-		x.Sections = []page.Section{attack.Section(attacks)}
-		if what != "" {
-			what += ", "
-		}
-		what += units.Counted(len(attacks), "attack")
+		content.Sections = []page.Section{attack.Section(attacks)}
+		what = append(what, units.Counted(len(attacks), "attack"))
 	}
-	return x, what, nil
+	if err := whole(c.Out, func(w io.Writer) error { return page.Write(w, content) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, strings.Join(what, ", "))
+	return nil
 }
 
 // overTime is fedsim run --sessions.
@@ -219,7 +184,11 @@ func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s ver
 	if r.Format == "json" {
 		return cli.PrintJSON(s.Out, result)
 	}
-	text := result.Text() + fmt.Sprintf("\nresults     %s\n", dir)
+	text, err := result.Text()
+	if err != nil {
+		return err
+	}
+	text += fmt.Sprintf("\nresults     %s\n", dir)
 	for _, path := range pictures {
 		text += fmt.Sprintf("            %s\n", path)
 	}

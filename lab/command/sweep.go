@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/sweep"
 	"github.com/fedsim/fedsim/results"
@@ -194,11 +195,7 @@ func (c *sweepCmd) conclude(s verb.Streams, f *sweep.Folder, failures []sweep.Fa
 		if err = t.Print(s.Out); err != nil {
 			return err
 		}
-		word := "runs"
-		if len(runs) == 1 {
-			word = "run"
-		}
-		err = screen.Print(s.Out, fmt.Sprintf("\n%d %s in %s\n", len(runs), word, f.Path),
+		err = screen.Print(s.Out, fmt.Sprintf("\n%s in %s\n", units.Counted(len(runs), "run"), f.Path),
 			[]string{"fedsim", "results", f.Path}, []string{"fedsim", "report", f.Path}, []string{"fedsim", "plot", f.Path, "--out", "quality.svg"})
 		if err != nil {
 			return err

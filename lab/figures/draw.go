@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
@@ -148,63 +149,58 @@ func (f *Figure) slant(p *plot.Plot, width vg.Length) {
 }
 
 // add draws one series, and returns what stands for it in the legend.
-func (f *Figure) add(p *plot.Plot, i int, s Series) (plot.Thumbnailer, error) {
+func (f *Figure) add(p *plot.Plot, i int, s Series) (thumb plot.Thumbnailer, err error) {
 	c := rgb(Palette[s.Colour%len(Palette)])
+	fill := func(x, y []float64, c color.Color) (*plotter.Polygon, error) {
+		area, err := plotter.NewPolygon(points(x, y))
+		if err == nil {
+			area.Color, area.LineStyle.Width = c, 0
+			p.Add(area)
+		}
+		return area, err
+	}
 	if f.Bars {
-		const all = 0.8 // of the room between ticks
-		width := all / float64(len(f.Series))
-		var thumb plot.Thumbnailer
-		for k := range s.X {
-			left := s.X[k] - all/2 + float64(i)*width
-			bar, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: 0}, {X: left + width*0.9, Y: 0}, {X: left + width*0.9, Y: s.Y[k]}, {X: left, Y: s.Y[k]}})
-			if err != nil {
+		for k, y := range s.Y {
+			left, right := f.Bar(i, k)
+			if thumb, err = fill([]float64{left, right, right, left}, []float64{0, 0, y, y}, c); err != nil {
 				return nil, err
 			}
-			bar.Color, bar.LineStyle.Width = c, 0
-			p.Add(bar)
-			thumb = bar
 		}
 		return thumb, nil
 	}
 	if s.Low != nil {
-		var edge plotter.XYs
-		for k := range s.X {
-			edge = append(edge, plotter.XY{X: s.X[k], Y: s.High[k]})
-		}
-		for k := range s.X {
-			at := len(s.X) - 1 - k
-			edge = append(edge, plotter.XY{X: s.X[at], Y: s.Low[at]})
-		}
-		band, err := plotter.NewPolygon(edge)
-		if err != nil {
+		x, y := s.Outline()
+		if _, err = fill(x, y, color.NRGBA{c.R, c.G, c.B, 50}); err != nil {
 			return nil, err
 		}
-		band.Color, band.LineStyle.Width = color.NRGBA{c.R, c.G, c.B, 50}, 0
-		p.Add(band)
 	}
-	var points plotter.XYs
-	for k := range s.X {
-		points = append(points, plotter.XY{X: s.X[k], Y: s.Y[k]})
-	}
-	line, marks, err := plotter.NewLinePoints(points)
+	line, marks, err := plotter.NewLinePoints(points(s.X, s.Y))
 	if err != nil {
 		return nil, err
+	}
+	p.Add(line)
+	if s.Level {
+		line.Color, line.Width, line.Dashes = color.Gray{110}, vg.Points(1), []vg.Length{vg.Points(float64(2 + i)), vg.Points(3)}
+		return line, nil
 	}
 	line.Color, line.Width = c, vg.Points(1.6)
 	for _, d := range Dashes[s.Colour%len(Dashes)] {
 		line.Dashes = append(line.Dashes, vg.Points(float64(d)))
 	}
-	if s.Level {
-		line.Color, line.Width, line.Dashes = color.Gray{110}, vg.Points(1), []vg.Length{vg.Points(float64(2 + i)), vg.Points(3)}
-		p.Add(line)
-		return line, nil
-	}
-	marks.Color, marks.Shape, marks.Radius = c, draw.CircleGlyph{}, vg.Points(2.2)
-	p.Add(line)
-	if len(points) <= ManyPlaces {
+	if len(s.X) <= ManyPlaces {
+		marks.Color, marks.Shape, marks.Radius = c, draw.CircleGlyph{}, vg.Points(2.2)
 		p.Add(marks)
 	}
 	return line, nil
+}
+
+// points pairs values of x and y.
+func points(x, y []float64) plotter.XYs {
+	all := make(plotter.XYs, len(x))
+	for k := range x {
+		all[k] = plotter.XY{X: x[k], Y: y[k]}
+	}
+	return all
 }
 
 // ManyPlaces is the number of places from which they are too many to name each on a logarithmic
@@ -416,11 +412,9 @@ func (c straight) RGBA() (r, g, b, a uint32) {
 
 // FillString draws the outlines of a text with other signs than ASCII.
 func (c pdf) FillString(face font.Face, at vg.Point, text string) {
-	for i := range len(text) {
-		if text[i] >= 0x80 {
-			c.outline(face, at, text)
-			return
-		}
+	if strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		c.outline(face, at, text)
+		return
 	}
 	c.CanvasWriterTo.FillString(face, at, text)
 }

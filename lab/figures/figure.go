@@ -62,9 +62,7 @@ func Figures(runs study.Runs) ([]Figure, error) {
 
 // colour gives the series their colours.
 func colour(runs study.Runs, f *Figure) {
-	algorithms := lists.Map(runs, func(r *study.Run) string { return r.Algorithm() })
-	slices.Sort(algorithms)
-	algorithms = slices.Compact(algorithms)
+	algorithms := slices.Compact(slices.Sorted(slices.Values(lists.Map(runs, (*study.Run).Algorithm))))
 	seen := make(map[int]bool)
 	for i := range f.Series {
 		name, _, _ := strings.Cut(f.Series[i].Name, ",")
@@ -372,10 +370,10 @@ func MetricByEpsilon(runs study.Runs, metric string) Figure {
 			ends = [2]float64{min(ends[0], s.X[0]), max(ends[1], s.X[len(s.X)-1])}
 		}
 	}
-	if len(f.Series) == 0 {
+	switch {
+	case len(f.Series) == 0:
 		return f
-	}
-	if ends[0] == ends[1] {
+	case ends[0] == ends[1]:
 		ends = [2]float64{ends[0] / 2, ends[1] * 2}
 	}
 	slices.SortStableFunc(f.Series, func(a, b Series) int { return cmp.Compare(b.Y[0], a.Y[0]) })
@@ -408,12 +406,11 @@ func baselines(groups []study.Runs, label func(study.Runs) string, ends [2]float
 func common(runs study.Runs, name string) bool {
 	bySeed := make(map[string]float64)
 	for _, r := range runs {
-		v, ok := r.Values[name]
-		seed := r.Setting(algorithm.Seed.Key)
-		if before, seen := bySeed[seed]; ok && seen && before != v {
-			return false
-		}
-		if ok {
+		if v, ok := r.Values[name]; ok {
+			seed := r.Setting(algorithm.Seed.Key)
+			if before, seen := bySeed[seed]; seen && before != v {
+				return false
+			}
 			bySeed[seed] = v
 		}
 	}
@@ -430,6 +427,22 @@ func byEpsilon(runs study.Runs, title, name string) Series {
 		}
 	}
 	return sampled(title, at)
+}
+
+// Outline returns the points around the band: above it to the right, and below it back.
+func (s Series) Outline() (x, y []float64) {
+	back, low := slices.Clone(s.X), slices.Clone(s.Low)
+	slices.Reverse(back)
+	slices.Reverse(low)
+	return slices.Concat(s.X, back), slices.Concat(s.High, low)
+}
+
+// Bar returns the ends of the k-th bar of the i-th series on the x axis.
+func (f *Figure) Bar(i, k int) (left, right float64) {
+	const all = 0.8 // of the room between ticks
+	width := all / float64(len(f.Series))
+	left = f.Series[i].X[k] - all/2 + float64(i)*width
+	return left, left + width*0.9
 }
 
 // level makes a series a baseline without a band. A single point becomes a short horizontal dash.

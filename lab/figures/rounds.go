@@ -13,18 +13,21 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// Whole returns runs without the runs whose rounds cannot be read, and calls warn with the reason. Pictures need the rounds.
-func Whole(runs study.Runs, warn func(error)) (study.Runs, error) {
-	var whole study.Runs
+// Load is [study.Load] without the runs whose rounds cannot be read, which pictures need. It calls warn with the reason.
+func Load(warn func(error), dirs ...string) (whole study.Runs, err error) {
+	runs, err := study.Load(warn, dirs...)
+	if err != nil {
+		return nil, err
+	}
 	var damaged []error
 	for _, r := range runs {
 		_, err := roundsOf(r)
 		_, err2 := clockOf(r)
-		if err = errors.Join(err, err2); err != nil {
+		if err = errors.Join(err, err2); err == nil {
+			whole = append(whole, r)
+		} else {
 			damaged = append(damaged, err)
-			continue
 		}
-		whole = append(whole, r)
 	}
 	if len(whole) == 0 {
 		return nil, errors.Join(damaged...)

@@ -12,12 +12,12 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/lab/figures"
 )
@@ -46,8 +46,7 @@ type Section struct {
 type Drawn struct {
 	figures.Figure
 	Numbers Table
-	Command string        // draws the picture again; "" without one
-	Picture template.HTML // set by Write
+	Command string // draws the picture again; "" without one
 }
 
 // Table is a table whose first column holds the names of rows.
@@ -55,7 +54,7 @@ type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
-	Of      string // the part or figure that the table belongs to; set by Write
+	Of      string // the part or figure that the table belongs to; set by the page
 }
 
 // Part is a part of a page about some runs.
@@ -72,105 +71,57 @@ type Claim struct {
 	Source, Text, Verdict, Evidence string
 }
 
-type view struct {
-	Title   string
-	Parts   []part
-	Colours []colour
-
-	Sections []Section
-}
-
-type part struct {
-	Part
-	Summary    []string
-	Tables     []Table
-	Figures    []Drawn
-	Statements []statement
-	Repeat     []string
-	Reproduce  []string
-}
-
 type statement struct{ Run, Text, Words string }
 
-type colour struct {
-	Index int
-	Hex   template.CSS
-	Dash  template.CSS
-}
-
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"level":  func(i int) int { return i % 3 },
-	"colour": func(i int) int { return i % len(figures.Palette) },
+	"level":   func(i int) int { return i % 3 },
+	"colour":  func(i int) int { return i % len(figures.Palette) },
+	"palette": func() []string { return figures.Palette },
+	"dash":    func(i int) string { return cmp.Or(strings.Trim(fmt.Sprint(figures.Dashes[i]), "[]"), "none") },
+	"summary": summary, "tables": tables, "statements": statements, "repeat": repeat, "reproduce": reproduce,
+	"picture": draw,
+	"of": func(id string, t Table) Table {
+		t.Of = id
+		return t
+	},
+	"within": func(id string, d Drawn) Drawn {
+		d.ID = id + "-" + d.ID
+		d.Numbers.Of = d.ID
+		return d
+	},
 }).Parse(text))
 
 // Write makes the page.
 func Write(w io.Writer, c Content) error {
-	v := view{Title: c.Title}
-	for i, hex := range figures.Palette {
-		dash := make([]string, len(figures.Dashes[i]))
-		for k, d := range figures.Dashes[i] {
-			dash[k] = strconv.Itoa(d)
-		}
-		if len(dash) == 0 {
-			dash = []string{"none"}
-		}
-		v.Colours = append(v.Colours, colour{i, template.CSS(hex), template.CSS(strings.Join(dash, " "))}) //nolint:gosec // constants
-	}
+	drawn := make(map[string][]Drawn) // by the ids of parts
 	for _, p := range c.Parts {
-		x, err := p.view()
+		list, err := figures.Figures(p.Runs)
 		if err != nil {
 			return err
 		}
-		v.Parts = append(v.Parts, x)
+		dirs := strings.Join(screen.Quoted(p.Dirs), " ")
+		drawn[p.ID] = lists.Map(list, func(f figures.Figure) Drawn {
+			return Drawn{Figure: f, Numbers: Numbers(&f), Command: fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)}
+		})
 	}
-	for _, s := range c.Sections {
-		v.Sections = append(v.Sections, s.view())
-	}
-	return page.Execute(w, v)
+	return page.Execute(w, struct {
+		Content
+		Figures map[string][]Drawn
+	}{c, drawn})
 }
 
-func (p Part) view() (part, error) {
-	x := part{Part: p, Summary: summary(p.Runs), Tables: tables(p), Statements: statements(p.Runs), Reproduce: reproduce(p.Runs)}
-	drawn, err := figures.Figures(p.Runs)
-	if err != nil {
-		return x, err
-	}
-	dirs := strings.Join(screen.Quoted(p.Dirs), " ")
-	for _, f := range drawn {
-		command := fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)
-		x.Figures = append(x.Figures, Drawn{Figure: f, Numbers: Numbers(&f), Command: command}.within(p.ID))
-	}
-	for _, r := range p.Runs { // in another folder: runs are not added to the study, where they would count twice
-		x.Repeat = append(x.Repeat, strings.Join(screen.Quoted([]string{"fedsim", "run", "--from", r.Path, "--out", again(p.Dirs), "--name", r.Name}), " "))
-	}
-	return x, nil
-}
-
-// within returns the picture as it stands in a part or section of a page.
-func (d Drawn) within(id string) Drawn {
-	d.ID = id + "-" + d.ID
-	d.Numbers.Of, d.Picture = d.ID, draw(&d.Figure)
-	return d
-}
-
-func (s Section) view() Section {
-	s.Figures, s.Tables = slices.Clone(s.Figures), slices.Clone(s.Tables)
-	for i, d := range s.Figures {
-		s.Figures[i] = d.within(s.ID)
-	}
-	for i := range s.Tables {
-		s.Tables[i].Of = s.ID
-	}
-	return s
+// repeat lists the commands that repeat the runs of a part in another folder: runs are not added to the study, where they would
+// count twice.
+func repeat(p Part) []string {
+	to := again(p.Dirs)
+	return lists.Map(p.Runs, func(r *study.Run) string {
+		return strings.Join(screen.Quoted([]string{"fedsim", "run", "--from", r.Path, "--out", to, "--name", r.Name}), " ")
+	})
 }
 
 // again names a folder for repeated runs that lies in none of the given ones.
 func again(dirs []string) string {
-	for i := 1; ; i++ {
-		name := "again"
-		if i > 1 {
-			name = fmt.Sprint("again-", i)
-		}
+	for _, name := range []string{"again", "again-2", "again-3"} {
 		inside := slices.ContainsFunc(dirs, func(dir string) bool {
 			a, err := filepath.Abs(dir)
 			b, err2 := filepath.Abs(name)
@@ -180,10 +131,8 @@ func again(dirs []string) string {
 		if !inside {
 			return name
 		}
-		if i == 3 { // a study in the working directory contains all of them
-			return filepath.Join("..", name)
-		}
 	}
+	return filepath.Join("..", "again-3") // a study in the working directory contains all of them
 }
 
 // summary describes the results of the runs, in sentences.
@@ -202,14 +151,12 @@ func summary(runs study.Runs) []string {
 			continue
 		}
 		var at []string
-		even := true
 		for _, e := range f.Places() {
 			if y, ok := s.At(e); ok {
 				at = append(at, fmt.Sprintf("%.4f at ε = %g", y, e))
 			}
-			even = even && len(s.X) == 2 && s.Y[0] == s.Y[1]
 		}
-		if even {
+		if len(s.X) == 2 && s.Y[0] == s.Y[1] {
 			at = []string{fmt.Sprintf("%.4f", s.Y[0])}
 		}
 		out = append(out, fmt.Sprintf("For comparison, %s: %s.", s.Name, strings.Join(at, ", ")))
@@ -241,24 +188,20 @@ func leader(list []study.Standing, e float64) string {
 }
 
 // tables returns tables of means over seeds: the metrics that are looked at first, lists beside popularity, and users.
-func tables(p Part) []Table {
-	t := p.Runs.Table().Means([]*config.Key{algorithm.Seed.Key})
-	list := []Table{means(p, t, t.Shown().Metrics, "Means over seeds; sd is the standard deviation of a single run")}
+func tables(runs study.Runs) []Table {
+	t := runs.Table().Means([]*config.Key{algorithm.Seed.Key})
+	list := []Table{means(t, t.Shown().Metrics, "Means over seeds; sd is the standard deviation of a single run")}
 	if len(t.Notes) > 0 {
 		list[0].Caption += ". " + strings.TrimSuffix(strings.Join(t.Notes, " "), ".")
 	}
-	has := func(m string) bool { return slices.Contains(t.Metrics, m) }
-	var lists []string
+	var popular []string
 	for _, m := range t.Metrics {
-		if name, ok := strings.CutPrefix(m, "ranking.ndcg@"); ok {
-			lists = append(lists, m, "popularity.exact.ndcg@"+name, "popularity.released.ndcg@"+name)
+		if name, ok := strings.CutPrefix(m, "ranking."); ok && strings.HasPrefix(name, "ndcg@") {
+			popular = append(popular, m, "popularity.exact."+name, "popularity.released."+name)
 		}
 	}
-	if lists = slices.DeleteFunc(lists, func(m string) bool { return !has(m) }); len(lists) > 0 {
-		list = append(list, means(p, t, lists, "Lists, beside lists by popularity: exact counts are not private, and released counts are the run's"))
-	}
 	users := "rmse"
-	if !has("users.quantiles.rmse.p50") {
+	if !slices.Contains(t.Metrics, "users.quantiles.rmse.p50") {
 		users = "recall@20"
 	}
 	var spread []string
@@ -268,15 +211,24 @@ func tables(p Part) []Table {
 	for k := range 5 {
 		spread = append(spread, fmt.Sprintf("users.by_activity.%d.means.%s", k, users))
 	}
-	if spread = slices.DeleteFunc(spread, func(m string) bool { return !has(m) }); len(spread) > 0 {
-		list = append(list, means(p, t, spread, fmt.Sprintf("The %s of single users: quantiles, and means by how much users rated, from the least active fifth to the most active", users)))
+	for _, more := range []struct {
+		caption string
+		metrics []string
+	}{
+		{"Lists, beside lists by popularity: exact counts are not private, and released counts are the run's", popular},
+		{fmt.Sprintf("The %s of single users: quantiles, and means by how much users rated, from the least active fifth to the most active", users), spread},
+	} {
+		there := slices.DeleteFunc(more.metrics, func(m string) bool { return !slices.Contains(t.Metrics, m) })
+		if len(there) > 0 {
+			list = append(list, means(t, there, more.caption))
+		}
 	}
 	return list
 }
 
 // means returns a table of some metrics.
-func means(p Part, t *study.Table, metrics []string, caption string) Table {
-	g := Table{Caption: caption, Of: p.ID}
+func means(t *study.Table, metrics []string, caption string) Table {
+	g := Table{Caption: caption}
 	keys := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
 		same := !slices.ContainsFunc(t.Rows, func(r study.Row) bool { return r.Settings[k.Name] != t.Rows[0].Settings[k.Name] })
 		if same {
@@ -284,19 +236,10 @@ func means(p Part, t *study.Table, metrics []string, caption string) Table {
 		}
 		return same && k != algorithm.Name.Key
 	})
-	for _, k := range keys {
-		g.Head = append(g.Head, k.Name)
-	}
-	g.Head = append(g.Head, metrics...)
+	g.Head = append(lists.Map(keys, func(k *config.Key) string { return k.Name }), metrics...)
 	for _, r := range t.Rows {
-		var cells []string
-		for _, k := range keys {
-			cells = append(cells, r.Settings[k.Name])
-		}
-		for _, m := range metrics {
-			cells = append(cells, r.Shown(m))
-		}
-		g.Rows = append(g.Rows, cells)
+		cells := lists.Map(keys, func(k *config.Key) string { return r.Settings[k.Name] })
+		g.Rows = append(g.Rows, append(cells, lists.Map(metrics, r.Shown)...))
 	}
 	return g
 }
@@ -316,18 +259,19 @@ func Numbers(f *figures.Figure) Table {
 		for _, s := range f.Series {
 			i := slices.Index(s.X, x)
 			level, there := s.At(x)
+			cell := "–"
 			switch {
 			case s.Level && there:
-				row = append(row, fmt.Sprintf("%.4f", level))
+				cell = fmt.Sprintf("%.4f", level)
 			case i < 0 || s.Level:
-				row = append(row, "–")
 			case s.High != nil && f.Ticks != nil && !f.Bars: // an interval, which need not be symmetrical
-				row = append(row, fmt.Sprintf("%.4f (%.4f to %.4f)", s.Y[i], s.Low[i], s.High[i]))
+				cell = fmt.Sprintf("%.4f (%.4f to %.4f)", s.Y[i], s.Low[i], s.High[i])
 			case s.High != nil:
-				row = append(row, fmt.Sprintf("%.4f ± %.4f", s.Y[i], s.High[i]-s.Y[i]))
+				cell = fmt.Sprintf("%.4f ± %.4f", s.Y[i], s.High[i]-s.Y[i])
 			default:
-				row = append(row, fmt.Sprintf("%.4f", s.Y[i]))
+				cell = fmt.Sprintf("%.4f", s.Y[i])
 			}
+			row = append(row, cell)
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -375,8 +319,9 @@ func reproduce(runs study.Runs) []string {
 		}
 		return text
 	})
-	lines = append(lines, fmt.Sprintf("Runs: %d, each with all settings in config.yaml of its folder. One version repeats a run to the bit on one processor architecture.", len(runs)))
-	return append(lines, "The digests identify exact ratings, and no ε covers them.")
+	return append(lines,
+		fmt.Sprintf("Runs: %d, each with all settings in config.yaml of its folder. One version repeats a run to the bit on one processor architecture.", len(runs)),
+		"The digests identify exact ratings, and no ε covers them.")
 }
 
 // distinct lists the values of runs, each once, in the order of the runs.

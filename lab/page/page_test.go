@@ -164,12 +164,22 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
+// pictureOf draws a figure alone.
+func pictureOf(t *testing.T, f figures.Figure) string {
+	t.Helper()
+	var b strings.Builder
+	if err := page.ExecuteTemplate(&b, "picture", draw(f)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 // On a wide screen labels are drawn at 11 units, and a letter of DejaVu Sans is 0.6 of that wide on average. The names of messages
 // stand in two rows: all are there, and none touches another of its row.
 func TestLabelsOnAWideScreen(t *testing.T) {
 	t.Parallel()
 	messages := []string{"announce", "advertise", "roster", "shares", "delivery", "prepared", "proceed", "masked-input", "survivors", "unmask", "final"}
-	text := string(draw(&figures.Figure{ID: "f", Bars: true, Ticks: messages, Series: []figures.Series{{X: make([]float64, 11), Y: make([]float64, 11)}}}))
+	text := pictureOf(t, figures.Figure{ID: "f", Bars: true, Ticks: messages, Series: []figures.Series{{X: make([]float64, 11), Y: make([]float64, 11)}}})
 	shown := regexp.MustCompile(`class="tick[ a-z]*" x="([0-9.]+)" y="(306|319)" text-anchor="middle">([a-z-]+)<`).FindAllStringSubmatch(text, -1)
 	ends := map[string]float64{}
 	for _, m := range shown {
@@ -193,7 +203,7 @@ func TestLabelsOnAWideScreen(t *testing.T) {
 func TestLabelsOnANarrowScreen(t *testing.T) {
 	t.Parallel()
 	epsilons := []float64{0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 5, 10, 20}
-	text := string(draw(&figures.Figure{ID: "f", Log: true, Series: []figures.Series{{X: epsilons, Y: epsilons}}}))
+	text := pictureOf(t, figures.Figure{ID: "f", Log: true, Series: []figures.Series{{X: epsilons, Y: epsilons}}})
 	shown := regexp.MustCompile(`class="tick" x="([0-9.]+)" y="306" text-anchor="middle">([0-9.]+)<`).FindAllStringSubmatch(text, -1)
 	end := 0.0
 	for _, m := range shown {

@@ -2,15 +2,18 @@ package sessions
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
-	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/figures"
 )
@@ -41,11 +44,13 @@ func mean(points []*Point, of func(*Point) (float64, bool)) (sum, low, high floa
 	return sum / float64(len(points)), low, high, len(points) > 0
 }
 
-// measures are the numbers of the table and the pictures.
-var measures = []struct {
-	id, title, axis string
+// measure is a number of the table and the pictures.
+type measure struct {
+	id, Title, axis string
 	of              func(*Point) (float64, bool)
-}{
+}
+
+var measures = []measure{
 	{"rmse", "RMSE", "RMSE of the next period, in stars", func(p *Point) (float64, bool) { return p.RMSE, true }},
 	{"new-items", "RMSE of new items", "RMSE of items that are new, in stars", func(p *Point) (float64, bool) { return optional(p.NewRMSE) }},
 	{"recall", "Recall@20", "Recall@20 of the next period", func(p *Point) (float64, bool) { return optional(p.Recall) }},
@@ -59,52 +64,44 @@ func optional(v *float64) (float64, bool) {
 	return *v, true
 }
 
+//go:embed print.tmpl
+var printed string
+
+var forms = template.Must(template.New("sessions").Funcs(template.FuncMap{
+	"count": units.Count, "counted": units.Counted, "f": func(v float64) string { return fmt.Sprintf("%.4f", v) },
+	"arms":     func() []Arm { return Arms },
+	"measures": func() []measure { return measures },
+}).Parse(printed))
+
 // Text is the study as a table of means over seeds, and what it says.
-func (r *Result) Text() string {
+func (r *Result) Text() (string, error) {
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s on %s: %d sessions, epsilon at most %v at delta %v together, %s; means of %s", r.Algorithm, r.Data, r.Sessions, r.Total, r.Delta, r.Shares, units.Counted(len(r.at(LearningOn, 1)), "seed"))
-	line("Each session trains on what was there, and is tested on the later half of each user's ratings until the next.\n")
-	line("session    users  items  new items  ratings    tested  of new items")
-	for s := 1; s <= r.Sessions; s++ {
-		p := r.at(LearningOn, s)[0]
-		line("%7d %8s %6s %10d %8s %9s %13d", s, units.Count(p.Users), units.Count(p.Items), p.NewItems, units.Count(p.Ratings), units.Count(p.Tested), p.NewTested)
+	err := forms.Execute(&b, r)
+	return b.String(), err
+}
+
+// First returns the points of learning on after each session, of the first seed.
+func (r *Result) First() (list []*Point) {
+	for s := range r.Sessions {
+		list = append(list, r.at(LearningOn, s+1)[0])
 	}
-	for _, m := range measures {
-		head := fmt.Sprintf("\n%-32s", m.title)
-		for _, arm := range Arms {
-			head += fmt.Sprintf(" %12s", arm)
-		}
-		line("%s", head)
-		for s := 1; s <= r.Sessions; s++ {
-			row := fmt.Sprintf("%7d %24s", s, "")
-			for _, arm := range Arms {
-				v, _, _, ok := mean(r.at(arm, s), m.of)
-				text := "-"
-				if ok && m.id == "epsilon" {
-					text = dp.RoundUp(v, 3)
-				} else if ok {
-					text = fmt.Sprintf("%.4f", v)
-				}
-				row += fmt.Sprintf(" %12s", text)
-			}
-			line("%s", row)
-		}
+	return list
+}
+
+// Seeds is the number of seeds.
+func (r *Result) Seeds() int { return len(r.at(LearningOn, 1)) }
+
+// Mean is a cell of a table: the mean over seeds, or "-".
+func (r *Result) Mean(m measure, arm Arm, session int) string {
+	v, _, _, ok := mean(r.at(arm, session), m.of)
+	switch {
+	case !ok:
+		return "-"
+	case m.id == "epsilon":
+		return dp.RoundUp(v, 3)
+	default:
+		return fmt.Sprintf("%.4f", v)
 	}
-	for _, c := range r.Compared {
-		verb, by := "better", c.Gain
-		if by < 0 {
-			verb, by = "worse", -by
-		}
-		text := fmt.Sprintf("\nlearning on is %.4f %s in RMSE than %s, from the second session on", by, verb, c.With)
-		if c.Seeds > 1 {
-			text += fmt.Sprintf(" (deviation %.4f over seeds; better in %d of %d)", c.Deviation, c.Better, c.Seeds)
-		}
-		line("%s", text)
-		parts := lists.Map(c.BySession, func(g float64) string { return fmt.Sprintf("%+.4f", g) })
-		line("  gain by session: %s", strings.Join(parts, " "))
-	}
-	return b.String()
 }
 
 // Figures returns a picture of each measure over the sessions: means over seeds, with the band from the smallest to the largest.
@@ -161,47 +158,30 @@ type ArmComparison struct {
 }
 
 // compare compares learning on with each other arm, seed by seed.
-func compare(points []Point) []ArmComparison {
-	type place struct {
-		arm     Arm
-		seed    uint64
-		session int
-	}
-	at := make(map[place]float64)
-	var seeds []uint64
-	last := 0
-	for _, p := range points {
-		at[place{p.Arm, p.Seed, p.Session}] = p.RMSE
-		if !slices.Contains(seeds, p.Seed) {
-			seeds = append(seeds, p.Seed)
-		}
-		last = max(last, p.Session)
-	}
+func compare(points []Point) (list []ArmComparison) {
+	last := slices.MaxFunc(points, func(a, b Point) int { return a.Session - b.Session }).Session
 	if last < 2 {
 		return nil
 	}
-	var list []ArmComparison
+	r := &Result{Points: points}
 	for _, arm := range Arms[1:] {
+		seeds := r.at(arm, 1)
 		c := ArmComparison{With: arm, Seeds: len(seeds), BySession: make([]float64, last-1)}
-		var gains []float64
-		for _, seed := range seeds {
-			gain := 0.0
-			for s := 2; s <= last; s++ {
-				d := at[place{arm, seed, s}] - at[place{LearningOn, seed, s}]
-				gain += d / float64(last-1)
+		gains := make([]float64, len(seeds))
+		for s := 2; s <= last; s++ {
+			for k, p := range r.at(arm, s) {
+				d := p.RMSE - r.at(LearningOn, s)[k].RMSE
+				gains[k] += d / float64(last-1)
 				c.BySession[s-2] += d / float64(len(seeds))
 			}
-			gains = append(gains, gain)
-			c.Gain += gain / float64(len(seeds))
+		}
+		for _, gain := range gains {
 			if gain > 0 {
 				c.Better++
 			}
 		}
-		if len(gains) > 1 {
-			for _, g := range gains {
-				c.Deviation += (g - c.Gain) * (g - c.Gain) / float64(len(gains)-1)
-			}
-			c.Deviation = math.Sqrt(c.Deviation)
+		if c.Gain = stat.Mean(gains, nil); len(gains) > 1 {
+			c.Deviation = stat.StdDev(gains, nil)
 		}
 		list = append(list, c)
 	}
