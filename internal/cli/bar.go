@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
-// Bar tells a person how far long work is: a bar on a terminal, which is drawn over, and a
-// line a step elsewhere. It has no colours.
+// Bar tells a person how far long work is: a bar on a terminal, drawn over, and lines elsewhere. It has no colours.
 type Bar struct {
 	w        io.Writer
 	terminal bool
@@ -27,21 +26,9 @@ type Bar struct {
 	bar      bool // something is on the terminal's last line
 }
 
-// NewBar makes a bar for a writer. It is drawn if the writer is a terminal that can overwrite
-// lines; under TERM=dumb it cannot.
+// NewBar makes a bar, which is drawn if the writer is a terminal that can overwrite lines; under TERM=dumb it cannot.
 func NewBar(w io.Writer) *Bar {
-	b := &Bar{w: w, now: time.Now}
-	if f, ok := w.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
-		b.terminal = true
-		b.width = func() int {
-			width, _, err := term.GetSize(int(f.Fd()))
-			if err != nil || width <= 0 {
-				return 80
-			}
-			return width
-		}
-	}
-	return b
+	return &Bar{w: w, now: time.Now, width: func() int { return screen.Width(w) }, terminal: os.Getenv("TERM") != "dumb" && screen.IsTerminal(w)}
 }
 
 // Loading returns a callback for the reading of data; nil where nothing is drawn.
@@ -106,8 +93,7 @@ func (b *Bar) StepNote(done int, note string) {
 	}
 }
 
-// left returns how long the rest of the phase takes at the speed so far; "" if that is unknown, or
-// almost nothing.
+// left returns how long the rest of the phase takes at the speed so far; "" if that is unknown or almost nothing.
 func (b *Bar) left(done int) string {
 	taken := b.now().Sub(b.began)
 	if done <= b.before || done >= b.total || taken < time.Second {
@@ -135,16 +121,11 @@ func (b *Bar) Line(done int, note string) error {
 	return err
 }
 
-// Sparse is StepNote that elsewhere than on a terminal writes a line at every tenth of the
-// phase, and at its end.
+// Sparse is Line that elsewhere than on a terminal writes only at every tenth of the phase, and at its end.
 func (b *Bar) Sparse(done int, note string) {
-	if b.terminal {
-		b.StepNote(done, note)
-		return
-	}
-	if tenth := 10 * done / max(b.total, 1); tenth > b.tenth {
+	if tenth := 10 * done / max(b.total, 1); b.terminal || tenth > b.tenth {
 		b.tenth = tenth
-		fmt.Fprintf(b.w, "%s %s  %s\n", b.label, b.count(done), note) //nolint:errcheck // it is only progress
+		_ = b.Line(done, note) // it is only progress
 	}
 }
 

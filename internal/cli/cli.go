@@ -38,8 +38,7 @@ const (
 // Program is a command line.
 type Program struct {
 	Name, Description string
-	// Version returns the version of the program's source. It is called only to print the version:
-	// it may have to read the program's file.
+	// Version returns the version. It may have to read the program's file, so that it is called only to print it.
 	Version func() string
 	// First is the text that the program prints when it is called without arguments: the steps to begin with.
 	First string
@@ -56,8 +55,7 @@ type Program struct {
 	Interrupt func(error) error
 	// Ended, if set, reports an error in place of a line of text; false if it does not.
 	Ended func(err error, code int) bool
-	// Bind returns the arguments of the methods Run of commands. It is called when the arguments
-	// are parsed.
+	// Bind returns the arguments of commands' methods Run, once the call is parsed.
 	Bind func() (any, error)
 }
 
@@ -138,8 +136,7 @@ func (p Program) ExamplesOf(command string) (list []string) {
 	return list
 }
 
-// Run parses the arguments into the tree and runs the command. It returns the exit code, and writes
-// the error to stderr.
+// Run parses the arguments into the tree, runs the command, reports its error and returns the exit code.
 func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) (code int) {
 	// Kong ends --help and --version by calling Exit.
 	type exited struct{ code int }
@@ -201,21 +198,24 @@ func UnknownFlag(err error) string {
 
 // Takes reports whether the command of a call that cannot be parsed takes a flag. A call without a command may mean any.
 func Takes(err error, flag string) bool {
-	wrong, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || wrong.Context.Selected() == nil {
-		return true
-	}
-	return slices.ContainsFunc(wrong.Context.Selected().Flags, func(f *kong.Flag) bool { return f.Name == flag })
+	command := selected(err)
+	return command == nil || slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == flag })
 }
 
 // CommandOf returns the command of a call that cannot be parsed, or the group of commands, as its words; "" if there is none.
 func CommandOf(err error) string {
-	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
-		if node := wrong.Context.Selected(); node != nil {
-			return strings.TrimPrefix(node.FullPath(), wrong.Context.Model.Name+" ")
-		}
+	if command := selected(err); command != nil {
+		_, words, _ := strings.Cut(command.FullPath(), " ")
+		return words
 	}
 	return ""
+}
+
+func selected(err error) *kong.Node {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		return wrong.Context.Selected()
+	}
+	return nil
 }
 
 // help returns which help is about a call that cannot be parsed.
@@ -226,8 +226,7 @@ func help(program string, err error) string {
 	return program + " --help tells what there is"
 }
 
-// joined makes --epsilon=-3 of --epsilon -3, which else is a short flag: a number below zero
-// is refused by what the flag means.
+// joined makes --epsilon=-3 of --epsilon -3, else a short flag: what the flag means refuses a number below zero.
 func joined(args []string) []string {
 	var list []string
 	for _, a := range args {
@@ -331,8 +330,7 @@ func PrintJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// ProfileFlags names the files for profiles of time and memory. A tree of commands that embeds it
-// has the flags.
+// ProfileFlags names the files for profiles of time and memory, for a tree of commands to embed.
 type ProfileFlags struct {
 	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write where processor time goes, for go tool pprof."`
 	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write what memory is in use at the end, for go tool pprof."`
@@ -341,8 +339,7 @@ type ProfileFlags struct {
 
 func (p *ProfileFlags) profiles() *ProfileFlags { return p }
 
-// around records the requested profiles while f runs, also if f fails. A file that cannot be made
-// is an error before anything runs.
+// around records profiles while f runs, also if f fails. A file that cannot be made is an error before that.
 func (p *ProfileFlags) around(f func() error) (err error) {
 	for _, r := range []struct {
 		file  string

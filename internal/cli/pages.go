@@ -1,12 +1,14 @@
 package cli
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/alecthomas/kong"
 
@@ -65,19 +67,15 @@ func (c *completionCmd) Run(app *kong.Kong) error {
 	return err
 }
 
-// scripts holds the scripts of shells for a command NAME. Where nothing fits, shells complete files.
-var scripts = map[string]string{"bash": bash, "fish": fish, "zsh": "#compdef NAME\nautoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash}
+//go:embed complete.bash
+var bash string
 
-const (
-	fish = "complete -c NAME -a '(NAME complete -- (commandline -opc)[2..-1] (commandline -ct))'\n"
-	bash = `_NAME() {
-  local cur=${COMP_WORDS[COMP_CWORD]}
-  COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${cur#=}"))
-  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+// scripts holds the scripts of shells for a command NAME. Where nothing fits, shells complete files.
+var scripts = map[string]string{
+	"bash": bash,
+	"fish": "complete -c NAME -a '(NAME complete -- (commandline -opc)[2..-1] (commandline -ct))'\n",
+	"zsh":  "#compdef NAME\nautoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash,
 }
-complete -o default -F _NAME NAME
-`
-)
 
 type completeCmd struct {
 	Words []string `arg:"" optional:"" help:"The words of the line so far."`
@@ -89,12 +87,8 @@ func (c *completeCmd) Run(app *kong.Kong, p Program) error {
 	if p.Values != nil {
 		known = p.Values()
 	}
-	for _, word := range completed(app.Model.Node, c.Words, known) {
-		if _, err := fmt.Fprintln(app.Stdout, word); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := io.WriteString(app.Stdout, strings.Join(append(completed(app.Model.Node, c.Words, known), ""), "\n"))
+	return err
 }
 
 // runsFolder is where a shell looks for finished runs.
@@ -129,7 +123,9 @@ func completed(at *kong.Node, words []string, known map[string][]string) (list [
 			found, _ := filepath.Glob(filepath.Join(runsFolder, "*", "summary.json")) // the pattern is right
 			list = lists.Map(found, filepath.Dir)
 		default:
-			list = valuesOf(f, known)
+			if list = choices(f.Value); len(list) == 0 {
+				list = known[f.Name]
+			}
 		}
 		return lists.Map(list, func(value string) string { return stays + value })
 	}
@@ -147,12 +143,15 @@ func completed(at *kong.Node, words []string, known map[string][]string) (list [
 	return list
 }
 
+//go:embed man.tmpl
+var manText string
+
 type manCmd struct{}
 
 // Run prints the manual page.
 func (manCmd) Run(app *kong.Kong) error {
-	_, err := io.WriteString(app.Stdout, man(app.Model))
-	return err
+	page := template.New("man").Funcs(template.FuncMap{"roff": roff, "upper": strings.ToUpper, "usage": usage, "text": text, "flags": flags})
+	return template.Must(page.Parse(manText)).Execute(app.Stdout, app.Model)
 }
 
 // flags returns the flags of a command and of the commands before it, except --help.
@@ -180,24 +179,6 @@ func usage(c *kong.Node) string {
 	return strings.Join(slices.Concat([]string{c.FullPath()}, words, []string{"[flags]"}), " ")
 }
 
-// man returns the manual page, in the macros of man(7).
-func man(app *kong.Application) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(app.Name), app.Name, roff(app.Help))
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.I command\n[flags]\n.SH COMMANDS\n", app.Name)
-	for _, c := range app.Leaves(true) {
-		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(usage(c)), roff(c.Help))
-		for _, p := range c.Positional {
-			fmt.Fprintf(&b, ".TP\n.I %s\n%s\n", roff(p.Summary()), roff(p.Help))
-		}
-		for _, f := range flags(c) {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(text(f)), roff(f.Help))
-		}
-	}
-	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong call, 130 interrupted.\n")
-	return b.String()
-}
-
 // roff escapes a text, so that it cannot be a macro.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
@@ -214,12 +195,4 @@ func choices(v *kong.Value) []string {
 		return v.EnumSlice()
 	}
 	return strings.Fields(v.Tag.Get("choices"))
-}
-
-// valuesOf lists the values of a flag: its own list, or what is known by its name.
-func valuesOf(f *kong.Flag, known map[string][]string) []string {
-	if own := choices(f.Value); len(own) > 0 {
-		return own
-	}
-	return known[f.Name]
 }
