@@ -35,23 +35,20 @@ type checkpointer struct {
 	next           time.Time // when another is due
 	failed         error     // of the last attempt to write
 	from           *checkpoint
-	reportResumed  func() // reports the round from which the run continues
+	resumer        results.Resumer // hears the round from which the run continues; nil: nobody
 }
 
-// newCheckpointer makes the checkpointer of an experiment. With resume it reads the checkpoint, if there is
-// one.
+// newCheckpointer makes the checkpointer of an experiment. To resume, it reads the checkpoint, if there is one.
 func newCheckpointer(e *experiment.Experiment, p results.Progress, how KeepOptions) (*checkpointer, error) {
 	id := Identity(e)
-	k := &checkpointer{reportResumed: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
+	k := &checkpointer{path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
 	if !how.Resume {
 		if how.Engine == nil {
 			k.noteUnresumed(p)
 		}
 		return k, nil
 	}
-	if r, ok := p.(results.Resumer); ok {
-		k.reportResumed = func() { r.Resumed(k.written, k.rounds) }
-	}
+	k.resumer, _ = p.(results.Resumer)
 	c, err := readCheckpoint(k.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -119,23 +116,21 @@ func (k *checkpointer) restore(report func(results.Metrics) error) ([]results.Me
 	return metrics, nil
 }
 
-// remove takes the file away, and what a run that was killed while it wrote left of another:
-// the run is there as a whole.
+// remove takes the file away, and drafts of it that a killed run left: the run is there as a whole.
 func (k *checkpointer) remove() error {
 	dir, name := filepath.Split(k.path)
 	all, err := os.ReadDir(filepath.Clean(dir))
-	errs := []error{err}
 	for _, f := range all {
 		if f.Name() == name || strings.HasPrefix(f.Name(), name+".") {
-			errs = append(errs, os.Remove(filepath.Join(dir, f.Name())))
+			if failed := os.Remove(filepath.Join(dir, f.Name())); !errors.Is(failed, fs.ErrNotExist) {
+				err = errors.Join(err, failed)
+			}
 		}
 	}
-	for i, err := range errs {
-		if errors.Is(err, fs.ErrNotExist) {
-			errs[i] = nil
-		}
+	if errors.Is(err, fs.ErrNotExist) { // there is no folder of runs
+		return nil
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // stopped makes the error of an interrupted run, which names the checkpoint.

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -46,8 +47,7 @@ func newJob(e *experiment.Experiment, p results.Progress) *job {
 	return j
 }
 
-// job is one run: it joins an experiment with the simulator and collects what
-// the summary says.
+// job is one run: an experiment in the simulator, and what the summary says of it.
 type job struct {
 	e           *experiment.Experiment
 	progress    results.Progress
@@ -62,8 +62,8 @@ type job struct {
 	on      *experiment.Experiment // what the run is measured on; nil: its own test part
 	clients algorithm.ClientSide   // of the users of on, between rounds
 
-	timed func(results.Timing) error // is told the time of each round; may be nil
-	ended time.Time                  // the round before, and its measuring
+	folder *results.Folder // which gets every round; nil: the run is not kept
+	ended  time.Time       // the round before, and its measuring
 }
 
 func (j *job) train(ctx context.Context) error {
@@ -167,18 +167,14 @@ func (j *job) interim(f *experiment.Federation, shared []byte) (eval.Quality, er
 	return j.on.Test.Measure(p, j.e.Workers()), model.Failed(p)
 }
 
-// compare measures the baselines of the model. If the context ends meanwhile, the result has the
-// baselines that were measured.
+// compare measures the baselines, of which the result has those that were done when the context ends.
 func (j *job) compare(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
 		err = j.baselines(ctx)
 	}
 	j.result.PeakMemory = results.PeakMemory()
-	if err == nil {
-		err = ctx.Err()
-	}
-	return err
+	return cmp.Or(err, ctx.Err())
 }
 
 // baselines measures what the run is compared with: some by training through the
@@ -290,11 +286,9 @@ func (j *job) federated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.progress.Start(j.e.About().Name, j.e.Schedule.Rounds())
-	j.ended = time.Now()
+	j.start(j.e.Schedule.Rounds())
 	c := Simulation(j.e, f, func(it sim.Round, shared []byte) error { return j.round(f, it, shared) })
 	if k := j.checkpoints; k != nil {
-		k.reportResumed()
 		c.Between = func(take func() (*sim.Snapshot, error)) error {
 			return k.afterRound(j.result.Metrics, j.attempts, func(c *checkpoint) error {
 				s, failed := take()
@@ -416,29 +410,39 @@ func (j *job) round(f *experiment.Federation, it sim.Round, shared []byte) error
 func (j *job) time(round int, trained time.Time) error {
 	began, now := j.ended, time.Now()
 	j.ended = now
-	if j.timed == nil {
+	if j.folder == nil {
 		return nil
 	}
-	return j.timed(results.Timing{Round: round, Seconds: trained.Sub(began).Seconds(), Measuring: now.Sub(trained).Seconds()})
+	return j.folder.Time(results.Timing{Round: round, Seconds: trained.Sub(began).Seconds(), Measuring: now.Sub(trained).Seconds()})
 }
 
 func (j *job) report(m results.Metrics, skipped error) error {
 	j.result.Metrics = append(j.result.Metrics, m)
+	if j.folder != nil {
+		if err := j.folder.Append(m); err != nil {
+			return err
+		}
+	}
 	return j.progress.Round(m, skipped)
+}
+
+// start begins the rounds, or the passes of training in one place.
+func (j *job) start(rounds int) {
+	j.progress.Start(j.e.About().Name, rounds)
+	j.ended = time.Now()
+	if k := j.checkpoints; k != nil && k.resumer != nil {
+		k.resumer.Resumed(k.written, k.rounds)
+	}
 }
 
 // central trains on all ratings in one place.
 func (j *job) central(ctx context.Context, c algorithm.Central) error {
 	r := j.result
-	j.progress.Start(j.e.About().Name, c.Epochs())
+	j.start(c.Epochs())
 	r.Rounds, r.Secagg = c.Epochs(), "none"
-	j.ended = time.Now()
 	k, from := j.checkpoints, algorithm.Passes{}
-	if k != nil {
-		k.reportResumed()
-		if k.from != nil {
-			from = algorithm.Passes{Done: k.from.Rounds, State: k.from.Central}
-		}
+	if k != nil && k.from != nil {
+		from = algorithm.Passes{Done: k.from.Rounds, State: k.from.Central}
 	}
 	m, err := c.Train(ctx, j.e.Workers(), from, sim.Apart(algorithm.Seed.Of(j.e.Config), j.e.Session()), func(e algorithm.Epoch) error {
 		trained := time.Now()

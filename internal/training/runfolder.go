@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"time"
@@ -25,8 +24,7 @@ import (
 
 // KeepOptions say how a run is kept.
 type KeepOptions struct {
-	// Predictions leaves what the model predicts of the test ratings in the folder:
-	// predictions.csv.
+	// Predictions leaves predictions.csv in the folder: what the model predicts of the test ratings.
 	Predictions bool
 	// Resume continues an interrupted run of the same experiment, to the same bits. Without such a
 	// run it begins at the start. A run writes checkpoints to a hidden file beside its folder, and
@@ -57,8 +55,8 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 		return nil, err
 	}
 	defer folder.Discard()
-	j := newJob(e, keeping{results.OrSilent(p), folder})
-	j.timed = folder.Time
+	j := newJob(e, p)
+	j.folder = folder
 	if j.on = how.Measured; j.on != nil {
 		if j.clients, err = j.on.Instance().ClientSide(); err != nil {
 			return nil, err
@@ -97,20 +95,6 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 	return r, errors.Join(err, k.remove(), results.Amend(r.Folder, r.Summary))
 }
 
-// keeping writes every round down.
-type keeping struct {
-	results.Progress
-	folder *results.Folder
-}
-
-// Round passes a round on and writes it to the folder.
-func (k keeping) Round(m results.Metrics, skipped error) error {
-	if err := k.folder.Append(m); err != nil {
-		return err
-	}
-	return k.Progress.Round(m, skipped)
-}
-
 // Result is the result of a run.
 type Result struct {
 	// Summary holds what summary.json holds: quality, baselines, privacy and cost.
@@ -125,11 +109,6 @@ type Result struct {
 	Record *algorithm.Start
 	// Folder is the path of the run's folder; "" if the run was not kept.
 	Folder string
-}
-
-// Print writes what the command prints at the end of a run; verbose: all of it.
-func (r *Result) Print(w io.Writer, verbose bool) error {
-	return r.Summary.Print(w, r.Experiment, r.Folder, verbose)
 }
 
 // Engine computes the rounds of a federation with the same bits as [sim.Run], by other means. When it calls c.Round, the

@@ -121,5 +121,5 @@ func (r *runCmd) print(w io.Writer, result *training.Result) error {
 			Results string `json:"results"`
 		}{result.Summary, result.Folder})
 	}
-	return result.Print(w, true)
+	return result.Print(w, result.Experiment, result.Folder, true)
 }

@@ -104,7 +104,7 @@ func (r *runCmd) print(w io.Writer, result *training.Result) error {
 	case "jsonl":
 		return json.NewEncoder(w).Encode(summary{Event: "summary", Summary: result.Summary, Results: result.Folder})
 	default:
-		return result.Print(w, r.Verbose)
+		return result.Print(w, result.Experiment, result.Folder, r.Verbose)
 	}
 }
 
