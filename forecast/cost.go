@@ -9,10 +9,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// BytesForecast holds the bytes that one client sends and gets if no client is lost, without the
-// encryption of the transport: messages with the headers of their frames, as long as in the first
-// round. Later messages differ by a few bytes each, by the number of the round and by the
-// messages that travel together.
+// BytesForecast holds the bytes that one client sends and gets if no client is lost: messages with the headers of their
+// frames, without the encryption of the transport, as long as in the first round. Later ones differ by a few bytes.
 type BytesForecast struct {
 	Messages []MessageForecast `json:"messages"` // in the order of a round
 	// Removal is the largest expected size of the noise removals in the message unmask.
@@ -62,8 +60,8 @@ func (t *Traffic) add(d Direction, bytes int64) {
 
 // sizes returns the bytes of each kind of message for one client; 0: there is none.
 func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
-	if e.Sums() != nil {
-		bytes = e.Sums()[step].Bytes
+	if e.Sums != nil {
+		bytes = e.Sums[step].Bytes
 	} else { // an ideal sum has no keys and no shares
 		it := plan.Round
 		messages := []protocol.Message{
@@ -191,17 +189,17 @@ func (e builder) stepMemory(step int, deployed bool) *MemoryForecast {
 	longest := int64(0)
 	for _, r := range e.Schedule[step].Releases {
 		word := int64(8)
-		if e.Sums() != nil && r.Width <= 32 {
+		if e.Sums != nil && r.Width <= 32 {
 			word = 4
 		}
 		f.Accumulators += word * int64(r.Len)
 		longest = max(longest, word*int64(r.Len))
 		f.Sums += 8 * int64(r.Len)
 	}
-	if e.Sums() != nil {
+	if e.Sums != nil {
 		e.sharesMemory(f, step, deployed)
 		f.Unmasking = longest + secagg.OpenMasks*bytesPerMask
-		if proof := e.Sums()[step].Proof; proof > 0 {
+		if proof := e.Sums[step].Proof; proof > 0 {
 			f.Accumulators = 2*f.Accumulators + int64(proof)*int64(e.Cohort.Wanted())
 		}
 	}
@@ -211,7 +209,7 @@ func (e builder) stepMemory(step int, deployed bool) *MemoryForecast {
 
 // sharesMemory fills in what keys and shares take.
 func (e builder) sharesMemory(f *MemoryForecast, step int, deployed bool) {
-	n, sum := e.Cohort.Wanted(), e.Sums()[step]
+	n, sum := e.Cohort.Wanted(), e.Sums[step]
 	perByte, mode := keptPerByte, e.Mode()
 	if mode == graph.SemiHonest && n > secagg.WholeUpTo {
 		perByte = keptInParts
@@ -258,8 +256,7 @@ func (p MemoryEstimate) Bytes() int64 {
 	return int64((1 + garbage) * kept)
 }
 
-// PeakMemory estimates the most memory of a simulation of the experiment, in bytes, with all roles
-// in one process.
+// PeakMemory estimates the most memory of a simulation, in bytes, with all roles in one process.
 func PeakMemory(x *experiment.Experiment) int64 {
 	p := MemoryEstimate{Ratings: x.Data.Len(), ByUser: x.About().ByUser, Users: x.Data.Users}
 	if packed := x.Data.Packed; packed != nil {

@@ -10,16 +10,14 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Forecast is the plan of a run: its releases, assumptions, privacy and cost. Everything follows
-// from the configuration and from the size of the data; nothing is trained, drawn or sent. fedsim
-// plan prints it as JSON.
+// Forecast is the plan of a run. Everything follows from the configuration and from the size of the data; nothing is
+// trained, drawn or sent. fedsim plan prints it as JSON.
 type Forecast struct {
 	Algorithm string       `json:"algorithm"`
 	Rounds    int          `json:"rounds"` // rounds to attempt; passes for sgd-mf
 	Data      DataForecast `json:"data"`
-	// Uncovered names the fields that follow from the ratings exactly, by their names in JSON with
-	// dots between. The statement of privacy does not cover them: show them only to owners of the
-	// ratings.
+	// Uncovered names the fields that follow from the ratings exactly, in JSON with dots between. The statement of privacy
+	// does not cover them: show them only to owners of the ratings.
 	Uncovered []string `json:"uncovered,omitempty"`
 	Secagg    string   `json:"secagg"` // as in the summary of the run
 	Noise     string   `json:"noise"`
@@ -38,8 +36,7 @@ type Forecast struct {
 	// Calibration is the cost of a simulation on this machine, if trials were timed.
 	Calibration *Calibration `json:"effort,omitempty"`
 
-	// Privacy is the statement that the run ends with if every attempt is charged
-	// in full.
+	// Privacy is the statement of a run in which every attempt is charged in full.
 	Privacy dp.Statement `json:"privacy"`
 
 	// Sessions is set by the caller, for the first of several sessions.
@@ -58,8 +55,7 @@ type DataForecast struct {
 	TrainingRatings   int    `json:"training_ratings"`
 	TestRatings       int    `json:"test_ratings"`
 	ValidationRatings int    `json:"validation_ratings"`
-	// PublicUsers counts the users that left the set, and PublicRatings their public ratings:
-	// nothing protects them.
+	// PublicUsers counts the users whose ratings are public, and in no other count; nothing protects these ratings.
 	PublicUsers   int `json:"public_users,omitempty"`
 	PublicRatings int `json:"public_ratings,omitempty"`
 }
@@ -90,9 +86,8 @@ type CohortForecast struct {
 	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be lost
 	Required  int `json:"required"`  // the others, ⌈(1-ω)N⌉
 	Colluding int `json:"colluding"` // ⌈γN⌉ may collude
-	// Exchanges counts the messages between the aggregator and a client in a round, if the
-	// previous round set the client up. SetupExchanges counts them if the client is set up
-	// first.
+	// Exchanges counts the messages between the aggregator and a client in a round that was set up in the round before,
+	// SetupExchanges those if the client is set up first.
 	Exchanges      int `json:"exchanges"`
 	SetupExchanges int `json:"setup_exchanges"`
 }
@@ -136,8 +131,7 @@ type ReleaseForecast struct {
 	L1         *float64 `json:"l1"`
 	LInf       *float64 `json:"linf"`
 	MaxNonZero int      `json:"max_non_zero"`
-	// Sensitivity is the largest distance by which one unit of privacy moves the vector, if that is
-	// less than the vector's norm.
+	// Sensitivity is how far one unit of privacy moves the vector at most, if that is less than its norm.
 	Sensitivity *float64 `json:"sensitivity,omitempty"`
 	IntegerL2   float64  `json:"integer_l2"`
 	IntegerL1   float64  `json:"integer_l1"`
@@ -161,8 +155,7 @@ type UnseenForecast struct {
 	Proved bool `json:"proved,omitempty"`
 }
 
-// NoiseForecast is the noise of a release, per coordinate. Fields that a kind of noise lacks are
-// left out.
+// NoiseForecast is the noise of a release, per coordinate, without the fields that its kind lacks.
 type NoiseForecast struct {
 	Kind string `json:"kind"`
 
@@ -179,8 +172,7 @@ type NoiseForecast struct {
 	Steps        []LocalSteps `json:"steps,omitempty"`
 }
 
-// LocalSteps are steps of a party's training with equal noise: L2 sensitivity and variance, in
-// units of the gradient.
+// LocalSteps are steps of a party's training with equal noise, in units of the gradient.
 type LocalSteps struct {
 	Count       int     `json:"count"`
 	Sensitivity float64 `json:"sensitivity"`
@@ -215,7 +207,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	}
 	f.Rounds, f.Secagg = e.Schedule.Rounds(), algorithm.Secagg.Of(e.Config)
 	f.Cohort = e.cohortForecast()
-	if sums := e.Sums(); sums != nil { // the graph follows from the cohort, so all rounds have it
+	if sums := e.Sums; sums != nil { // the graph follows from the cohort, so all rounds have it
 		f.Graph = graphForecast(e.Mode(), e.Cohort.Wanted(), sums[0].Choice, f.Rounds)
 	}
 	f.Releases = e.releaseForecasts()
@@ -251,16 +243,13 @@ func (e builder) cohortForecast() *CohortForecast {
 }
 
 // releaseForecasts returns the releases of all steps, or of one step if all rounds are equal.
-func (e builder) releaseForecasts() []ReleaseForecast {
-	if e.Schedule.Uniform() {
-		f := e.releaseForecast(*e.Schedule.First())
-		f.Unseen = e.unseenForecast(1, *e.Schedule.First())
-		return []ReleaseForecast{f}
-	}
-	var list []ReleaseForecast
+func (e builder) releaseForecasts() (list []ReleaseForecast) {
 	for step, r := range e.Schedule.All() {
 		f := e.releaseForecast(*r)
 		f.Unseen = e.unseenForecast(len(step.Releases), *r)
+		if e.Schedule.Uniform() {
+			return []ReleaseForecast{f}
+		}
 		f.Phase, f.Rounds = step.Phase, step.Rounds
 		list = append(list, f)
 	}
@@ -310,8 +299,7 @@ func (e builder) releaseForecast(r protocol.Release) ReleaseForecast {
 	return f
 }
 
-// unseenForecast returns the bounds for one of several releases of a round, the last of the
-// run.
+// unseenForecast returns the bounds for one of several releases of a round, the last of the run.
 func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast {
 	p := protocol.Plan{Round: uint64(e.Schedule.Rounds()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
 	reach := p.HonestSumBound(r, e.Cohort.Wanted(), e.Cohort.Required())

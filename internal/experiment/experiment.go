@@ -9,6 +9,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -46,11 +47,12 @@ type Experiment struct {
 	// Loading is the time that opening took, on the wall clock.
 	Loading time.Duration
 
+	DropoutStages []protocol.Stage // at which clients drop out
+	Sums          []secagg.Cost    // of real sums, for each step of the schedule; nil of ideal ones
+
 	asked    config.Config // as it was given, each auto still one
 	instance algorithm.Instance
 	session  protocol.SessionID
-	stages   []protocol.Stage // at which clients drop out
-	sums     []secagg.Cost    // of real sums, for each step of the schedule; else nil
 }
 
 // Open loads the data, splits it, and chooses the settings that the configuration leaves
@@ -160,8 +162,7 @@ func OpenData(ctx context.Context, c config.Config, data string, progress func(d
 	return in.prepare(set)
 }
 
-// Divide splits a set as the configuration says. With implicit feedback the parts hold likes, of held-out users or of
-// users that training has seen.
+// Divide splits a set as the configuration says: with implicit feedback into likes, of users held out or seen.
 func Divide(c config.Config, set *dataset.Set) (*split.Parts, error) { return inputOf(c).divide(set) }
 
 // derive fixes everything that follows from configuration, data and split.
@@ -173,7 +174,7 @@ func (e *Experiment) derive() error {
 	if err := e.readFeatures(); err != nil {
 		return err
 	}
-	e.stages = algorithm.DropoutStages(e.Config)
+	e.DropoutStages = algorithm.DropoutStages(e.Config)
 	if err := e.prepare(); err != nil {
 		return err
 	}
@@ -183,8 +184,7 @@ func (e *Experiment) derive() error {
 	return e.checkSearches()
 }
 
-// readFeatures reads the features of the items where something is learned from them. A
-// deployment has them from its facts.
+// readFeatures reads the features of items where something is learned from them. A deployment has them from its facts.
 func (e *Experiment) readFeatures() error {
 	if e.About().Features == algorithm.NoFeatures || e.Public() {
 		return nil
@@ -207,8 +207,7 @@ func (e *Experiment) Instance() algorithm.Instance { return e.instance }
 // Asked is the configuration as it was given, each auto still one.
 func (e *Experiment) Asked() config.Config { return e.asked }
 
-// prepare replaces every auto, sets up the cohort and the algorithm with its schedule and
-// noise, and what follows from that.
+// prepare replaces every auto, and sets up the cohort, the algorithm with schedule and noise, and what follows.
 func (e *Experiment) prepare() error {
 	about := e.About()
 	if err := e.takeRank(); err != nil {
@@ -304,30 +303,24 @@ func (e *Experiment) units() int {
 
 // Workers returns the number of goroutines that compute.
 func (e *Experiment) Workers() protocol.Workers {
-	if n := algorithm.Workers.Int(e.Config); n > 0 {
-		return protocol.Workers(n)
-	}
-	return protocol.Workers(runtime.GOMAXPROCS(0))
+	return protocol.Workers(cmp.Or(algorithm.Workers.Int(e.Config), runtime.GOMAXPROCS(0)))
 }
 
 // checkSums refuses what no real sum can be made of, with the bound that fails.
 func (e *Experiment) checkSums() error {
-	e.sums = nil
+	e.Sums = nil
 	if !e.Real() {
 		return nil
 	}
-	e.sums = make([]secagg.Cost, len(e.Schedule))
+	e.Sums = make([]secagg.Cost, len(e.Schedule))
 	for i, p := range e.Plans() {
 		var err error
-		if e.sums[i], err = e.sumParams().Cost(p); err != nil {
+		if e.Sums[i], err = e.sumParams().Cost(p); err != nil {
 			return config.Errorf("secagg real: %w", err)
 		}
 	}
 	return nil
 }
-
-// Sums are the costs of real sums, for each step of the schedule; nil of ideal ones.
-func (e *Experiment) Sums() []secagg.Cost { return e.sums }
 
 // leastPatience is the shortest wait of the aggregator in a stage, in seconds, unless the setting gives another.
 const leastPatience = 60
@@ -360,12 +353,12 @@ func (e *Experiment) slowestStage() float64 {
 		slowest = max(slowest, latency+8*float64(p.PackedSize())/up)
 		// The first stage holds the way of the model and the computation.
 		slowest = max(slowest, 2*latency+compute+8*float64(e.Schedule[i].Model)/down)
-		if e.sums == nil {
+		if e.Sums == nil {
 			continue
 		}
 		// A stage takes its opening message, the computation, and the answer.
 		for _, stage := range [][2]protocol.Kind{{protocol.KindDelivery, protocol.KindMaskedInput}, {protocol.KindSurvivors, protocol.KindUnmask}} {
-			bytes := e.sums[i].Bytes
+			bytes := e.Sums[i].Bytes
 			slowest = max(slowest, 2*latency+compute+8*float64(bytes[stage[0]])/down+8*float64(bytes[stage[1]])/up)
 		}
 	}

@@ -139,7 +139,7 @@ func TestTimeoutLeavesRoomToReplaceNoise(t *testing.T) {
 	// 8 µs a byte up; what comes down takes no time, nor does anything else.
 	const settings = "secagg=real noise=replace rank=20 network.up-mbps=1 network.down-mbps=1e9 network.latency-ms=0 network.compute-ms=0"
 	e := opened.Experiment(t, settings)
-	input, unmask := float64(e.Sums()[0].Bytes[protocol.KindMaskedInput]), float64(e.Sums()[0].Bytes[protocol.KindUnmask])
+	input, unmask := float64(e.Sums[0].Bytes[protocol.KindMaskedInput]), float64(e.Sums[0].Bytes[protocol.KindUnmask])
 	if unmask <= input {
 		t.Fatalf("a masked input of %v bytes and an answer of %v", input, unmask)
 	}
@@ -174,18 +174,18 @@ func TestVariantsLoseTheSameClients(t *testing.T) {
 	} {
 		e := opened.Experiment(t, c.settings)
 		n := opened.Vary(t, e, "non_private")
-		if d := cmp.Diff(c.nonPrivate, n.DropoutStages()); d != "" {
+		if d := cmp.Diff(c.nonPrivate, n.DropoutStages); d != "" {
 			t.Errorf("%s: without noise clients drop out at (-want +got):\n%s", c.settings, d)
 		}
 		for _, b := range e.Baselines() {
 			if b.Name != "local_only" || b.Vary == nil {
 				continue
 			}
-			if l, err := e.Vary(b); err != nil || !cmp.Equal(c.nonPrivate, l.DropoutStages()) {
+			if l, err := e.Vary(b); err != nil || !cmp.Equal(c.nonPrivate, l.DropoutStages) {
 				t.Errorf("%s: alone they drop out at other stages, %v", c.settings, err)
 			}
 		}
-		if d := cmp.Diff(c.stages, e.DropoutStages()); d != "" {
+		if d := cmp.Diff(c.stages, e.DropoutStages); d != "" {
 			t.Errorf("%s: clients drop out at (-want +got):\n%s", c.settings, d)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -25,12 +26,10 @@ var (
 	_ client.Trainer = algorithm.Trainer(nil)
 )
 
-// ErrNoRatings is returned where an experiment that was opened from what is public is
-// asked for something that takes ratings.
+// ErrNoRatings is returned by what takes ratings, of an experiment that was opened from public facts.
 var ErrNoRatings = errors.New("experiment: opened from public facts, it holds no ratings")
 
-// Federation holds an experiment's strategy, parties and ledgers before any round. A driver
-// runs it once.
+// Federation holds an experiment's strategy, parties and ledgers before any round, for one driver to run once.
 type Federation struct {
 	Session  protocol.SessionID
 	Strategy server.Strategy
@@ -45,11 +44,7 @@ func (f *Federation) ClientLedgers() []client.Ledger {
 	if f.Ledgers == nil {
 		return nil
 	}
-	l := make([]client.Ledger, len(f.Ledgers))
-	for i := range f.Ledgers {
-		l[i] = f.Ledgers[i]
-	}
-	return l
+	return lists.Map(f.Ledgers, func(l *dp.Ledger) client.Ledger { return l })
 }
 
 // Federation makes the parties of the experiment, all in one place.
@@ -65,11 +60,7 @@ func (e *Experiment) Federation() (*Federation, error) {
 	if f.clients, err = e.instance.ClientSide(); err != nil {
 		return nil, err
 	}
-	trainers := f.clients.Trainers()
-	f.Trainers = make([]client.Trainer, len(trainers))
-	for i, t := range trainers {
-		f.Trainers[i] = t
-	}
+	f.Trainers = lists.Map(f.clients.Trainers(), func(t algorithm.Trainer) client.Trainer { return t })
 	if !e.Private() {
 		return f, nil
 	}
@@ -92,8 +83,7 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 	if err != nil {
 		return eval.Quality{}, err
 	}
-	q := e.Test.Measure(p, run)
-	return q, model.Failed(p)
+	return e.Test.Measure(p, run), model.Failed(p)
 }
 
 // MeasureLists returns the quality of the lists of recommendations that the configuration asks for. It returns
@@ -110,8 +100,7 @@ func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval
 	return q, nil
 }
 
-// ListsOf returns which lists of recommendations a configuration asks for on a set; none for a
-// regression, which has one item.
+// ListsOf returns which lists of recommendations a configuration asks for; none for a regression, which has one item.
 func ListsOf(c config.Config, set *dataset.Set) (eval.ListParams, error) {
 	if set.Profile != nil {
 		return eval.ListParams{}, nil
@@ -155,10 +144,10 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 		algorithm.Mode.Set(&v.Config, graph.SemiHonest.String())
 		algorithm.VerifyInputs.Set(&v.Config, "no")
 	}
-	v.stages = slices.Clone(e.stages)
-	for i, s := range v.stages {
+	v.DropoutStages = slices.Clone(e.DropoutStages)
+	for i, s := range v.DropoutStages {
 		if !algorithm.Flow(v.Config).Has(s) {
-			v.stages[i] = protocol.StageUnmask
+			v.DropoutStages[i] = protocol.StageUnmask
 		}
 	}
 	if v.Alone = b.Alone; v.Alone {
@@ -169,9 +158,8 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 	return &v, v.prepare()
 }
 
-// WithWord returns the experiment with another word for a key. Every choice that the configuration leaves open is
-// made anew for that word. WithWord returns a [config.Error] if the changed configuration
-// cannot be run.
+// WithWord returns the experiment with another word for a key, and with every open choice made anew for it. The error for a
+// configuration that cannot be run is a [config.Error].
 func (e *Experiment) WithWord(k *config.Key, word string) (*Experiment, error) {
 	if e.Config.Text(k) == word {
 		return e, nil
@@ -364,6 +352,3 @@ func (e *Experiment) sumParams() secagg.Params {
 	var unknown [ed25519.PublicKeySize]byte
 	return e.SumParams(slices.Repeat([]ed25519.PublicKey{unknown[:]}, e.Cohort.Clients))
 }
-
-// DropoutStages are the stages at which clients drop out.
-func (e *Experiment) DropoutStages() []protocol.Stage { return e.stages }

@@ -127,7 +127,7 @@ func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 		Real: e.Real(), Mode: e.Mode(), VerifyInputs: e.VerifiesInputs(), Draw: e.Draw(), Rounds: e.Schedule.Rounds(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
 		Workers: e.Workers(), Round: each,
 		Faults: sim.Faults{
-			Dropout: value(algorithm.Dropout), Stages: e.DropoutStages(), Leave: value(algorithm.Leave), Away: value(algorithm.Away), AwayRounds: algorithm.AwayRounds.Int(c),
+			Dropout: value(algorithm.Dropout), Stages: e.DropoutStages, Leave: value(algorithm.Leave), Away: value(algorithm.Away), AwayRounds: algorithm.AwayRounds.Int(c),
 		},
 		Network: sim.Network{
 			Latency: ms(algorithm.Latency), Compute: ms(algorithm.Compute), StageTimeout: time.Duration(1000 * value(algorithm.Patience) * float64(time.Millisecond)),

@@ -344,7 +344,7 @@ const (
 // to see.
 func (a *auditor) lose(round uint64, honest int, src entropy.Source) ([]loss, error) {
 	lost := make([]loss, honest)
-	rate, stages := algorithm.Dropout.Value(a.e.Config), a.e.DropoutStages()
+	rate, stages := algorithm.Dropout.Value(a.e.Config), a.e.DropoutStages
 	left := a.e.Cohort.Wanted() - a.e.Cohort.Required()
 	if rate == 0 {
 		return lost, nil
