@@ -25,8 +25,7 @@ type FormForecast struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// choices returns the key and the words of the forms of the algorithm; none if it has only one
-// form.
+// choices returns the key and the words of the forms of the algorithm; none if there is one form.
 func (e builder) choices() (*config.Key, []string) {
 	if c, ok := e.Instance().(algorithm.ReleaseLister); ok {
 		return c.Forms()
@@ -50,21 +49,16 @@ func (e builder) forms() ([]FormForecast, error) {
 func (e builder) form(key *config.Key, word string) (FormForecast, error) {
 	f := FormForecast{Gramian: word, Chosen: word == e.Config.Text(key)}
 	x, err := e.WithWord(key, word)
-	var refused *config.Error
-	switch {
-	case errors.As(err, &refused):
-		f.Refused = err.Error()
-	case err != nil:
-		return f, err
-	default:
+	if _, refused := errors.AsType[*config.Error](err); refused {
+		f.Refused, err = err.Error(), nil
+	} else if err == nil {
 		b := builder{x}.bytesForecast()
 		f.Round, f.Run = b.Round, b.Run
 	}
-	return f, nil
+	return f, err
 }
 
-// muchTraffic is the number of bytes of a client in a round from which a warning follows: at 10
-// Mbit/s they take more than six seconds.
+// muchTraffic is the bytes of a client in a round from which to warn: at 10 Mbit/s they take over six seconds.
 const muchTraffic = 8_000_000
 
 // Warnings returns sentences that a user should read before an experiment runs on its data.
@@ -88,9 +82,6 @@ func (e builder) traffic() ([]string, error) {
 	}
 	warning := fmt.Sprintf("each client sends %s in a round; ", units.Bytes(up))
 	for _, word := range words {
-		if word == e.Config.Text(key) {
-			continue
-		}
 		other, err := e.form(key, word)
 		if err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -110,44 +111,33 @@ func (p printed) Compared() string {
 	return p.table(rows)
 }
 
-// Brief has a line for each name of a release: rounds, length and noise.
-func (p printed) Brief() (lines []string) {
-	type sum struct {
-		rounds, length int
-		low, high      float64 // standard deviation of the noise, in units of the values
-		other          string  // the kind of noise that is not added to a sum
-	}
-	byName, names := make(map[string]*sum), []string{}
+// briefRelease sums up the releases of a name.
+type briefRelease struct {
+	Name           string
+	Rounds, Length int
+	Low, High      float64 // standard deviation of the noise, in units of the values
+	Other          string  // the kind of noise that is not added to a sum
+}
+
+// Spread reports whether the noise differs between rounds.
+func (b briefRelease) Spread() bool { return b.High-b.Low >= 1e-6*b.High }
+
+// Brief sums up the releases by their names.
+func (p printed) Brief() (list []*briefRelease) {
 	for _, r := range p.Releases {
-		s := byName[r.Name]
-		if s == nil {
-			s = &sum{low: math.Inf(1)}
-			byName[r.Name], names = s, append(names, r.Name)
+		i := slices.IndexFunc(list, func(b *briefRelease) bool { return b.Name == r.Name })
+		if i < 0 {
+			i, list = len(list), append(list, &briefRelease{Name: r.Name, Low: math.Inf(1)})
 		}
-		s.rounds, s.length = s.rounds+r.Rounds, max(s.length, r.Len)
+		b := list[i]
+		b.Rounds, b.Length = b.Rounds+r.Rounds, max(b.Length, r.Len)
 		switch r.Noise.Kind {
 		case protocol.PartyNoise.String(), protocol.NoNoise.String():
-			s.other = r.Noise.Kind
+			b.Other = r.Noise.Kind
 		default:
 			sd := math.Sqrt(r.Noise.ValueVariance)
-			s.low, s.high = min(s.low, sd), max(s.high, sd)
+			b.Low, b.High = min(b.Low, sd), max(b.High, sd)
 		}
 	}
-	for _, name := range names {
-		s := byName[name]
-		line := fmt.Sprintf("release %s: %s numbers", name, units.Count(s.length))
-		if s.rounds > 0 {
-			line += " in " + units.Counted(s.rounds, "round")
-		}
-		switch {
-		case s.other != "":
-			line += ", noise " + s.other
-		case s.high-s.low < 1e-6*s.high:
-			line += fmt.Sprintf(", noise of standard deviation %.3g in the sum", s.high)
-		default:
-			line += fmt.Sprintf(", noise of standard deviation %.3g to %.3g in the sum", s.low, s.high)
-		}
-		lines = append(lines, line)
-	}
-	return lines
+	return list
 }
