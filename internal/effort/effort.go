@@ -29,8 +29,7 @@ const Variable = "FEDSIM_TEST_LONG"
 // Long reports whether long tests run.
 func Long() bool { return os.Getenv(Variable) != "" }
 
-// LongOnly skips a test, or a part of a test, unless long tests run. why gives its cost, or names a
-// shorter substitute.
+// LongOnly skips a test unless long tests run. why gives its cost, or names a shorter substitute.
 func LongOnly(t testing.TB, why string) {
 	t.Helper()
 	if !Long() {

@@ -228,7 +228,7 @@ func (e *Experiment) readStart() error {
 // ErrNoReleases is wrapped by the error for the strategy of a session that starts from releases which are not at hand.
 var ErrNoReleases = errors.New("the releases that the session starts from are not here")
 
-// checkStart refuses releases of another algorithm or scale.
+// checkStart refuses releases of another algorithm, scale or unit of privacy.
 func (e *Experiment) checkStart() error {
 	s := e.Start
 	switch name, feedback := e.About().Name, algorithm.Feedback.Chosen(e.Config); {
@@ -239,9 +239,15 @@ func (e *Experiment) checkStart() error {
 	case s.Min != e.Data.Min || s.Max != e.Data.Max:
 		return config.Errorf("start-from: %s was trained on ratings from %v to %v, and these are from %v to %v; say --rating-min %v --rating-max %v, or start from another folder",
 			s.From, s.Min, s.Max, e.Data.Min, e.Data.Max, s.Min, s.Max)
-	default:
-		return e.checkUnits()
 	}
+	unit := algorithm.UnitOf(e.Config) // no ε would hold for sessions with several units together
+	for _, past := range s.Sessions {
+		if past.Unit != unit {
+			return config.Errorf("start-from: %s depends on a session that protects each %s, and this session protects each %s; say --unit %s, or start from another folder",
+				s.From, past.Unit, unit, past.Unit)
+		}
+	}
+	return nil
 }
 
 // checkSearches refuses to start from a session whose settings a plain search chose, unless this session states no ε either.
@@ -253,18 +259,6 @@ func (e *Experiment) checkSearches() error {
 		if past.Search != nil && !past.Search.Private() {
 			return config.Errorf("start-from: %s: %s, so no ε would cover this session with it. Start from a run of fedsim tune --private, or of settings that other data chose. With --set %s=plain this session starts there too, and states no ε",
 				e.Start.From, dp.NoEpsilonHolds, algorithm.ChosenBy.Name)
-		}
-	}
-	return nil
-}
-
-// checkUnits refuses earlier sessions with another unit of privacy: no ε would hold for all sessions together.
-func (e *Experiment) checkUnits() error {
-	unit := algorithm.UnitOf(e.Config)
-	for _, past := range e.Start.Sessions {
-		if past.Unit != unit {
-			return config.Errorf("start-from: %s depends on a session that protects each %s, and this session protects each %s; say --unit %s, or start from another folder",
-				e.Start.From, past.Unit, unit, past.Unit)
 		}
 	}
 	return nil

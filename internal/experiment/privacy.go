@@ -165,11 +165,9 @@ type Attempt struct {
 	Sent                bool // at least one masked input left its client
 }
 
-// Spent returns the largest cost of the attempts so far for any unit. In general that is the
-// cost in the fullest ledger. Where a unit is spread over the parties, it is the cost in all
-// ledgers together. With replaced noise it is the true cost of the views of every sum, and an
-// attempt that ended without a sum counts at its full planned price. Attempts are in the order
-// of the rounds, from the first on.
+// Spent returns the largest cost of the attempts so far, from the first on, for any unit: in general the cost in the fullest
+// ledger. Where a unit is spread over the parties, it is the cost in all ledgers together. With replaced noise it is the true
+// cost of the views of every sum, and an attempt that ended without a sum counts at its full planned price.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
 	if n := e.Schedule.Noise(); n.Kind == protocol.TwoRound || n.Spread {
 		all, err := e.Charged(ledgers, attempts)

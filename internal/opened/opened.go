@@ -117,8 +117,7 @@ func Joined(t *testing.T, e *experiment.Experiment) *experiment.Experiment {
 	return joined
 }
 
-// Crowd writes a file of users' ratings of all items except every seventh; the choice and the
-// ratings follow from seed.
+// Crowd writes a file of ratings of all items but every seventh; the choice and the ratings follow from seed.
 func Crowd(t *testing.T, users, items, seed int) string {
 	t.Helper()
 	var csv strings.Builder
@@ -148,8 +147,7 @@ func Number(c config.Config, key string) float64 {
 	return config.NumberKey{Key: config.Find(key)}.Value(c)
 }
 
-// Cost returns the epsilon of some steps of a party's noise with multiplier z, by the accountant of
-// the experiment directly.
+// Cost returns the epsilon of steps of a party's noise with multiplier z, by the experiment's accountant itself.
 func Cost(t *testing.T, e *experiment.Experiment, z float64, steps int) float64 {
 	t.Helper()
 	rate := Number(e.Config, "sampling-rate")
