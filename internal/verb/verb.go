@@ -18,7 +18,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -123,8 +122,7 @@ type Progress struct {
 // NewProgress returns a Progress that writes to w.
 func NewProgress(w io.Writer) *Progress { return &Progress{Bar: cli.NewBar(w), w: w} }
 
-// Start prints that a phase begins. Rounds print a line each; phases after the rounds are
-// announced.
+// Start begins a phase. Rounds print a line each; phases after the rounds are announced.
 func (p *Progress) Start(label string, rounds int) {
 	p.Bar.Start(label, rounds)
 	if p.trained {
@@ -199,8 +197,7 @@ func (e Events) Round(m results.Metrics, skipped error) error {
 
 func (e Events) write(v any) error { return json.NewEncoder(e.W).Encode(v) }
 
-// ExperimentFlags say what is run: the flags that run and plan have in common. The keys'
-// own are made from their declarations.
+// ExperimentFlags say what is run, for run and plan.
 type ExperimentFlags struct {
 	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags. A flag with another value is an error; see --from."`
 	From string `placeholder:"DIR|FILE" help:"Start from the settings of the finished run in this folder, or of an experiment file. Flags replace them, and a warning names each replaced value. fedsim run checks that the data are those of the run."`
@@ -252,11 +249,8 @@ func choices(k *config.Key) []string {
 
 func flagHelp(k *config.Key) string {
 	help := k.Help
-	if k.Kind == config.Word && len(k.Words) > 0 && !strings.Contains(help, k.Words[0]) {
-		help += " One of " + strings.Join(k.Words, ", ") + "."
-	}
-	if k == algorithm.Name.Key {
-		help += " One of " + strings.Join(algorithm.Names(), ", ") + "."
+	if list := choices(k); len(list) > 0 && (k == algorithm.Name.Key || !strings.Contains(help, list[0])) {
+		help += " One of " + strings.Join(list, ", ") + "."
 	}
 	switch {
 	case k.Auto != "":
@@ -386,9 +380,7 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *Progress, lo
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range algorithm.Warnings(c) {
-		fmt.Fprintf(s.Err, "warning: %s\n", w)
-	}
+	Notify(algorithm.Warnings(c), s)
 	if algorithm.StartFrom.Is(c, "last") {
 		dir, failed := results.Newest(algorithm.Out.Of(c))
 		if failed != nil {
@@ -405,22 +397,19 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *Progress, lo
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range warnings {
-		fmt.Fprintf(s.Err, "warning: %s\n", w)
-	}
+	Notify(warnings, s)
 	Notify(e.Data.Notices, s)
 	return e, nil
 }
 
-// Notify prints what reading the data dropped, assumed or merged.
-func Notify(list []dataset.Notice, s Streams) {
+// Notify prints warnings, such as what reading the data dropped, assumed or merged.
+func Notify[T any](list []T, s Streams) {
 	for _, n := range list {
-		fmt.Fprintf(s.Err, "warning: %s\n", n)
+		fmt.Fprintf(s.Err, "warning: %v\n", n)
 	}
 }
 
-// groups holds, by the headings of a command's help, the names of the keys whose flags stand under them; the
-// others stand under Training.
+// groups holds the names of the keys by the headings of a command's help; the others stand under Training.
 var groups = map[string][]string{
 	"Data:": {
 		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
