@@ -72,8 +72,7 @@ func globbed(path string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
-// npyFile is a matrix of a folder in NumPy's format, row by row in float64. Only the owner may read rows of users, because
-// they follow from exact ratings.
+// npyFile is a matrix in NumPy's format, row by row in float64. Only the owner may read users: they follow from exact ratings.
 func npyFile(dir string, x model.Named) atomicfile.File {
 	mode := fs.FileMode(0o666)
 	if x.OfUsers() {
@@ -172,9 +171,8 @@ func parts(e *experiment.Experiment) []part {
 	return []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}}
 }
 
-// writeSplit writes split.csv: the part of each rating outside of training, in the order of the
-// data. A rating in no part, for example with too few stars or later than the training ratings, is
-// left-out.
+// writeSplit writes split.csv: the part of each rating outside of training, in the order of the data. A rating in no part,
+// for example with too few stars or later than the training ratings, is left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
 	listed := append([]part{{"", e.Split.Train}}, parts(e)...) // training ratings are not written
 	rows := lists.Map(listed, func(p part) *dataset.Rows { return p.ByUser() })

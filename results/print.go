@@ -28,6 +28,7 @@ var summaryForm = template.Must(template.New("summary").Funcs(template.FuncMap{
 	"means":   (*Summary).means,
 	"less":    func(a, b int) int { return a - b },
 	"f":       func(x float64) string { return fmt.Sprintf("%.4f", x) },
+	"wide":    func(x float64) string { return fmt.Sprintf("%10.4f", x) },
 	"percent": func(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) },
 	"traffic": traffic,
 }).Parse(summaryText))
@@ -98,41 +99,42 @@ func (p printed) Untrained() string {
 	return ""
 }
 
-// Rows is the table of the run and its baselines: a name, the served figure, the figure with drift if there is one, and a note.
-func (p printed) Rows() (lines []string) {
+// row is a line of the table of a run and its baselines, with the served figure and the figure with drift.
+type row struct {
+	Name         string
+	Value, Drift *float64
+	Note         string
+}
+
+// Rows is the table of the run and its baselines.
+func (p printed) Rows() (list []row) {
 	if math.IsNaN(p.PrimaryMetric()) {
 		return nil
 	}
-	row := func(name string, v, drift *float64, note string) {
-		switch {
-		case v == nil:
-			return
-		case drift != nil:
-			note = fmt.Sprintf("%10.4f  %s", *drift, note)
-		case p.RMSEWithDrift != nil:
-			note = strings.Repeat(" ", 12) + note
+	add := func(name string, v, drift *float64, note string) {
+		if v != nil {
+			list = append(list, row{name, v, drift, note})
 		}
-		lines = append(lines, fmt.Sprintf("  %-19s %.4f  %s", name, *v, note))
 	}
 	regression := p.E.Data.Profile != nil
 	if own := p.PrimaryMetric(); p.E.Private() {
-		row("private model", &own, p.RMSEWithDrift, strings.TrimSuffix("this run, "+p.words.Model, ", "))
+		add("private model", &own, p.RMSEWithDrift, strings.TrimSuffix("this run, "+p.words.Model, ", "))
 	} else {
-		row("model", &own, p.RMSEWithDrift, "this run, not private")
+		add("model", &own, p.RMSEWithDrift, "this run, not private")
 	}
 	if p.RankingMetrics != nil {
-		row("  NDCG@20", &p.NDCG, nil, "of it")
+		add("  NDCG@20", &p.NDCG, nil, "of it")
 	}
 	if regression {
-		row("  MSE", &p.TestMSE, nil, "of it, its square")
+		add("  MSE", &p.TestMSE, nil, "of it, its square")
 	}
 	validated := "users who are neither trained nor tested on"
 	if p.E.Held != nil && p.E.Held.Seen {
 		validated = "liked items that are neither trained nor tested on"
 	}
-	row("  on validation", p.ValidationRecall, nil, validated)
-	row("  on validation", p.ValidationRMSE, nil, "the part that is neither trained nor tested on")
-	row("  before tuning", p.SharedRMSE, nil, p.words.Shared)
+	add("  on validation", p.ValidationRecall, nil, validated)
+	add("  on validation", p.ValidationRMSE, nil, "the part that is neither trained nor tested on")
+	add("  before tuning", p.SharedRMSE, nil, p.words.Shared)
 	for _, b := range p.Baselines {
 		if b.Note == "" || !p.Verbose && !regression && slices.Contains(simple, b.Name) && b.Name != p.bestSimpler().Name {
 			continue
@@ -141,9 +143,9 @@ func (p printed) Rows() (lines []string) {
 		if v, ok := p.BaselinesWithDrift.Of(b.Name); ok {
 			drift = &v
 		}
-		row(b.Name, &b.Value, drift, b.Note)
+		add(b.Name, &b.Value, drift, b.Note)
 	}
-	return lines
+	return list
 }
 
 // Names of baselines, as in summary.json: choices that the budget or a public rule buys without this model, and simple
@@ -163,8 +165,7 @@ func (s *Summary) bestSimpler() (best Baseline) {
 	return best
 }
 
-// means compares the private model with the best simpler choice, and says what the noise costs. It says nothing without a
-// measurement.
+// means compares the private model with the best simpler choice, and says what the noise costs, if that was measured.
 func (s *Summary) means() (list []string) {
 	sign, metric := 1.0, fmt.Sprintf("Recall@%d", eval.RankingCutoff) // sign of an improvement
 	if s.RankingMetrics == nil {

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"runtime/metrics"
@@ -70,8 +71,7 @@ type Baseline struct {
 	Value      float64
 }
 
-// Baselines holds the baselines of a run, in the order of the table. In JSON they are an object of
-// numbers.
+// Baselines holds the baselines of a run, in the order of the table; in JSON an object of numbers.
 type Baselines []Baseline
 
 // MarshalJSON writes the object.
@@ -119,8 +119,7 @@ func (s *Summary) RecordSkipped(round uint64, e *experiment.Experiment) {
 	}
 }
 
-// SetQuality notes the quality of the model that the run ends with. slices are errors by
-// popularity, of explicit feedback.
+// SetQuality notes the quality of the final model. slices are errors by popularity, of explicit feedback.
 func (s *Summary) SetQuality(q eval.Quality, slices []eval.ErrorSlice) {
 	if q.Ranking != nil {
 		s.Ranking, s.RankingMetrics = &RankingSummary{Ranking: q.Ranking}, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
@@ -131,13 +130,11 @@ func (s *Summary) SetQuality(q eval.Quality, slices []eval.ErrorSlice) {
 
 // SetLists notes the quality of lists of recommendations, which may be nil; after SetQuality.
 func (s *Summary) SetLists(q *eval.ListQuality) {
-	switch {
-	case q == nil:
-	case s.Ranking == nil:
-		s.Ranking = &RankingSummary{Lists: q}
-	default:
-		s.Ranking.Lists = q
+	if q == nil {
+		return
 	}
+	s.Ranking = cmp.Or(s.Ranking, new(RankingSummary))
+	s.Ranking.Lists = q
 }
 
 // Names of counts in Popularity.

@@ -26,12 +26,25 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Formats returns the names of the formats.
-func Formats() []string { return []string{"parquet", "csv", "safetensors", "faiss", "word2vec"} }
-
-// Write writes embeddings as [Folder] does.
+// Write writes embeddings in a format, parquet, csv, safetensors, faiss or word2vec, as [Folder] does.
 func Write(format, dir string, all []model.Embeddings) (files []string, err error) {
-	contents, err := contentsOf(format, all)
+	contents := make(map[string][]byte)
+	of, ok := map[string]func(string, model.Embeddings) (map[string][]byte, error){
+		"parquet": toParquet, "csv": toCSV, "faiss": toFAISS, "word2vec": toWord2Vec}[format]
+	switch {
+	case format == "safetensors":
+		contents["model.safetensors"], err = safetensors(all)
+	case !ok:
+		err = fmt.Errorf("export: no format %q; there are parquet, csv, safetensors, faiss, word2vec", format)
+	default:
+		for _, x := range all {
+			c, failed := of(x.Name, x)
+			if failed != nil {
+				return nil, fmt.Errorf("export: %s: %w", x.Name, failed)
+			}
+			maps.Copy(contents, c)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,28 +76,6 @@ func Folder(dir string, contents map[string][]byte) (files []string, err error) 
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(contents)), nil
-}
-
-// contentsOf returns the files of a format, by name.
-func contentsOf(format string, all []model.Embeddings) (map[string][]byte, error) {
-	if format == "safetensors" {
-		b, err := safetensors(all)
-		return map[string][]byte{"model.safetensors": b}, err
-	}
-	of, ok := map[string]func(string, model.Embeddings) (map[string][]byte, error){
-		"parquet": toParquet, "csv": toCSV, "faiss": toFAISS, "word2vec": toWord2Vec}[format]
-	if !ok {
-		return nil, fmt.Errorf("export: no format %q; there are %s", format, strings.Join(Formats(), ", "))
-	}
-	contents := make(map[string][]byte)
-	for _, x := range all {
-		c, err := of(x.Name, x)
-		if err != nil {
-			return nil, fmt.Errorf("export: %s: %w", x.Name, err)
-		}
-		maps.Copy(contents, c)
-	}
-	return contents, nil
 }
 
 // toCSV writes a line of names, and then an id and its numbers in each line.
