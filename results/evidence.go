@@ -13,7 +13,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"text/template"
@@ -35,12 +34,9 @@ const evidenceFormat = "fedsim/results/evidence/v1"
 // Evidence is the content of EvidenceFile: the program that made the folder, the releases that ε rests on, and the digest
 // of every file. It holds no rating; files such as split.csv, whose digests it has, are private.
 type Evidence struct {
-	Format   string `json:"format"`
-	Version  string `json:"version"`
-	Revision string `json:"revision"` // of the program's source, see version.Info.Source
-	Platform string `json:"platform"` // operating system, architecture and version of Go
-	// Sessions states every session that the model depends on, the folder's own last. Its events are the releases that were
-	// charged to the unit that spent most.
+	Format string `json:"format"`
+	Program
+	// Sessions states every session that the model depends on, its own last, with the releases of the unit that spent most.
 	Sessions []algorithm.PastSession `json:"sessions"`
 	Files    map[string]string       `json:"files"` // SHA-256 in hex by name, of every other file
 	// Before has the digest of a file that is being written anew. A crash may have left the earlier content.
@@ -49,11 +45,7 @@ type Evidence struct {
 
 // WriteEvidence writes the evidence of a folder, whose other files are complete. wrote says which files are the run's; nil: all are.
 func WriteEvidence(dir string, sessions []algorithm.PastSession, wrote func(name string) bool) error {
-	v := version.Get()
-	x := &Evidence{
-		Format: evidenceFormat, Version: v.Version, Revision: v.Source(), Platform: fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()),
-		Sessions: sessions, Files: make(map[string]string),
-	}
+	x := &Evidence{Format: evidenceFormat, Program: thisProgram(), Sessions: sessions, Files: make(map[string]string)}
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -178,12 +170,6 @@ type registryFacts struct {
 	Status   string  `json:"-"`
 	Sessions int     `json:"-"`
 	Total    float64 `json:"-"` // ε of all sessions
-}
-
-// Trust says whom a unit has to trust.
-func (f registryFacts) Trust() string {
-	return map[dp.Trust]string{dp.SecureSum: "federated, secure sums: the parties together may not collude beyond the cohort's bounds",
-		dp.Nobody: "local: the client trusts no other party", dp.Shuffler: "shuffled: the client trusts the shuffler"}[f.Privacy.Trust]
 }
 
 //go:embed registry.tmpl
@@ -315,8 +301,7 @@ type Progress interface {
 // continues. The round is 0 if there is no checkpoint of the run.
 type Resumer interface{ Resumed(after, rounds int) }
 
-// Noter is a Progress that hears a sentence that the owner of a run should know before the run
-// begins.
+// Noter is a Progress that hears what the owner of a run should know before the run begins.
 type Noter interface{ Note(text string) }
 
 // silent ignores progress.

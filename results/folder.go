@@ -63,13 +63,23 @@ func NewFolder(e *experiment.Experiment) (*Folder, error) {
 	for dir := filepath.Clean(out); !exists(dir); dir = filepath.Dir(dir) {
 		f.made = dir
 	}
-	if err := atomicfile.RoomForModel(out, e.Schedule.Model()); err != nil {
-		return nil, err
+	err := atomicfile.RoomForModel(out, e.Schedule.Model())
+	if err == nil {
+		if err = os.MkdirAll(out, 0o777); err != nil {
+			err = fmt.Errorf("--out: %w", err)
+		}
 	}
-	if err := f.create(); err != nil {
+	if err == nil {
+		err = f.reserve(filepath.Join(out, "."+filepath.Base(f.path)+"-"+rand.Text()))
+	}
+	if err == nil {
+		f.metrics, err = os.Create(filepath.Join(f.temporary, "metrics.jsonl"))
+	}
+	if err != nil {
 		f.Discard()
 		return nil, err
 	}
+	f.buffered = bufio.NewWriter(f.metrics)
 	return f, nil
 }
 
@@ -85,26 +95,12 @@ func (f *Folder) choose() error {
 	return nil
 }
 
-func (f *Folder) create() (err error) {
-	if err = os.MkdirAll(f.out, 0o777); err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	temporary := filepath.Join(f.out, "."+filepath.Base(f.path)+"-"+rand.Text())
-	if err = f.reserve(temporary); err != nil {
-		return err
-	}
-	f.metrics, err = os.Create(filepath.Join(f.temporary, "metrics.jsonl"))
-	f.buffered = bufio.NewWriter(f.metrics)
-	return err
-}
-
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// Metrics is a line of metrics.jsonl: a round. Nothing in it depends on the wall clock or on
-// the number of workers.
+// Metrics is a line of metrics.jsonl: a round, whatever the wall clock and the number of workers.
 type Metrics struct {
 	Round           int      `json:"round"`
 	*RatingMetrics           // with explicit feedback
@@ -114,8 +110,7 @@ type Metrics struct {
 	*Federated               // of federated algorithms only
 }
 
-// Note says in a few words how a round went. skipped says why the round released nothing; it is nil
-// for a round that released a result.
+// Note says in a few words how a round went. skipped says why it released nothing; nil: it did.
 func (m Metrics) Note(skipped error) string {
 	note := "not measured"
 	if m.RatingMetrics != nil {
@@ -181,8 +176,7 @@ func (f *Folder) Append(m Metrics) error {
 	return err
 }
 
-// Timing is a line of timings.jsonl: the wall-clock time of a round. It is apart from Metrics,
-// which are the same bits each time.
+// Timing is a line of timings.jsonl: the wall-clock time of a round, which differs each time.
 type Timing struct {
 	Round     int     `json:"round"`
 	Seconds   float64 `json:"seconds"`   // of training, including the work of all roles
@@ -197,12 +191,21 @@ func (f *Folder) Time(t Timing) error {
 	return err
 }
 
-// Manifest is manifest.json: the program and the data of the run, to check a repetition against.
-// Its digests are of private data.
+// Program is the program that made a folder.
+type Program struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"` // of the program's source, see version.Info.Source
+	Platform string `json:"platform"` // operating system, architecture and version of Go
+}
+
+func thisProgram() Program {
+	v := version.Get()
+	return Program{v.Version, v.Source(), fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version())}
+}
+
+// Manifest is manifest.json, to check a repetition against. Its digests are of private data.
 type Manifest struct {
-	Version     string `json:"version"`
-	Revision    string `json:"revision"` // of the program's source, see version.Info.Source
-	Platform    string `json:"platform"` // operating system, architecture and version of Go
+	Program
 	Data        string `json:"data"`
 	DataDigest  string `json:"data_digest"`
 	SplitDigest string `json:"split_digest"`
@@ -220,9 +223,7 @@ type Manifest struct {
 
 // ManifestOf describes an experiment.
 func ManifestOf(e *experiment.Experiment) Manifest {
-	v := version.Get()
-	m := Manifest{Version: v.Version, Revision: v.Source(), Platform: fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()),
-		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config),
+	m := Manifest{Program: thisProgram(), Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config),
 		StartAlike: startAlike(e), TestDigest: testDigest(e)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
@@ -254,8 +255,8 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	err = errors.Join(
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
-		f.json("manifest.json", manifest),
-		f.json("summary.json", s),
+		atomicfile.WriteJSON(filepath.Join(f.temporary, "manifest.json"), manifest),
+		atomicfile.WriteJSON(filepath.Join(f.temporary, "summary.json"), s),
 		f.writeSplit(e),
 		os.WriteFile(filepath.Join(f.temporary, "timings.jsonl"), f.timings, 0o644),
 	)
@@ -272,7 +273,9 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	if err = f.choose(); err != nil {
 		return "", err
 	}
-	if err = errors.Join(f.release(), atomicfile.Folder(f.temporary, f.path)); err != nil {
+	err = errors.Join(os.Remove(filepath.Join(f.temporary, lockName)), f.lock.Close()) // no lock stands in the finished folder
+	f.lock = nil
+	if err = errors.Join(err, atomicfile.Folder(f.temporary, f.path)); err != nil {
 		return "", err
 	}
 	f.temporary = ""
@@ -302,16 +305,7 @@ func (f *Folder) matrix(x model.Named, data *dataset.Set, names []string) error 
 	return atomicfile.WriteAll(npyFile(f.temporary, x))
 }
 
-func (f *Folder) json(name string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
-}
-
-// Discard removes an incomplete folder, and the folders made for it if they are empty. After
-// Complete it does nothing.
+// Discard removes an incomplete folder, and the empty folders made for it; after Complete nothing.
 func (f *Folder) Discard() {
 	if f.metrics != nil {
 		f.metrics.Close() //nolint:errcheck // it is removed next
@@ -425,14 +419,4 @@ func abandon(path string) (held bool, err error) {
 		return true, nil
 	}
 	return false, os.RemoveAll(path)
-}
-
-// release removes the lock, so that it does not stand in the finished folder.
-func (f *Folder) release() error {
-	if f.lock == nil {
-		return nil
-	}
-	err := errors.Join(os.Remove(filepath.Join(f.temporary, lockName)), f.lock.Close())
-	f.lock = nil
-	return err
 }
