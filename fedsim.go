@@ -49,13 +49,6 @@ type Result struct {
 	experiment *experiment.Experiment
 }
 
-func resultOf(r *training.Result) *Result {
-	if r == nil {
-		return nil
-	}
-	return &Result{Summary: r.Summary, Metrics: r.Metrics, Model: r.Model, Data: r.Experiment.Data, Folder: r.Folder, experiment: r.Experiment}
-}
-
 // RMSE returns the root mean squared error of the test ratings, in stars; NaN with implicit feedback.
 func (r *Result) RMSE() float64 {
 	if r.RatingSummary == nil {
@@ -79,7 +72,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	} else {
 		r, err = training.Run(ctx, e, o.Progress)
 	}
-	return resultOf(r), err
+	if r == nil {
+		return nil, err
+	}
+	return &Result{Summary: r.Summary, Metrics: r.Metrics, Model: r.Model, Data: e.Data, Folder: r.Folder, experiment: e}, err
 }
 
 func open(ctx context.Context, o Options) (*experiment.Experiment, error) {
