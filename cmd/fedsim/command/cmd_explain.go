@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/verb"
 )
@@ -79,21 +80,11 @@ func explainKey(k *config.Key) explained {
 	e := explained{Name: k.Name, Help: k.Help}
 	e.add("values", k.Values())
 	e.add("default", k.Standard())
-	if k.Flag {
-		e.add("flag", "--"+k.Name)
-	} else {
-		e.add("flag", "--set "+k.Name+"=VALUE")
-	}
-	switch k.Scope {
-	case config.Simulated:
-		e.add("where", "in simulations only")
-	case config.Deployed:
-		e.add("where", "in deployments only; all parties agree on the value")
-	case config.Own:
-		e.add("where", "each process has its own value")
-	default:
-		e.add("where", "in simulations and deployments; all parties agree on the value")
-	}
+	e.add("flag", map[bool]string{true: "--" + k.Name, false: "--set " + k.Name + "=VALUE"}[k.Flag])
+	e.add("where", map[config.Scope]string{
+		config.Simulated: "in simulations only", config.Deployed: "in deployments only; all parties agree on the value",
+		config.Own: "each process has its own value", config.Agreed: "in simulations and deployments; all parties agree on the value",
+	}[k.Scope])
 	var with []string
 	for _, name := range algorithm.Names() {
 		if slices.Contains(algorithm.Find(name).About().Used(), k) {
@@ -115,10 +106,9 @@ func explainAlgorithm(a *algorithm.About) explained {
 	}
 	e.add("clients", a.Clients.String())
 	if a.Private {
-		units := make([]string, len(a.Units))
-		for i, u := range a.Units {
-			units[i] = map[dp.Unit]string{dp.User: "all ratings of a user", dp.Rating: "one rating", dp.Example: "one example"}[u]
-		}
+		units := lists.Map(a.Units, func(u dp.Unit) string {
+			return map[dp.Unit]string{dp.User: "all ratings of a user", dp.Rating: "one rating", dp.Example: "one example"}[u]
+		})
 		e.add("protects", strings.Join(units, " or ")+", by "+a.Noise.String())
 	} else {
 		e.add("protects", "nothing: it adds no noise")
@@ -135,10 +125,7 @@ func explainAlgorithm(a *algorithm.About) explained {
 		}
 		e.add(k.Name, value)
 	}
-	used := make([]string, 0, len(a.Keys))
-	for _, k := range a.Keys {
-		used = append(used, k.Name)
-	}
+	used := lists.Map(a.Keys, func(k *config.Key) string { return k.Name })
 	slices.Sort(used)
 	e.add("keys", used)
 	e.add("try", "fedsim run --algorithm "+a.Name)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -291,8 +292,7 @@ func (c *privacyEpsilonCmd) Run(s verb.Streams) error {
 	return err
 }
 
-// wrong reports wrong values as the flags that they came from have them: without
-// the words that a library puts in front.
+// wrong makes a wrong call of wrong values, without the words that a library puts in front.
 func wrong(err error) error {
 	return cli.Misusef("%s", strings.NewReplacer("dp: ", "", "event 0: ", "").Replace(err.Error()))
 }
@@ -331,11 +331,7 @@ func (c *privacyNoiseCmd) Run(s verb.Streams) error {
 		name = "variance"
 		noise, r, err = dp.SkellamVariance(budget, e)
 	} else {
-		rate := 1.0
-		if e.SamplingRate > 0 {
-			rate = e.SamplingRate
-		}
-		noise, r, err = dp.NoiseMultiplier(budget, c.Steps, rate)
+		noise, r, err = dp.NoiseMultiplier(budget, c.Steps, cmp.Or(e.SamplingRate, 1))
 	}
 	if err != nil {
 		return cannot(err)

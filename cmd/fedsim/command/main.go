@@ -128,21 +128,9 @@ func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()
 }
 
 // first is printed by fedsim without arguments.
-const first = `fedsim simulates a federation that trains a private recommender.
-
-First steps:
-  fedsim run                           train the default on generated ratings
-  fedsim run --data ratings.csv        train on your own ratings
-  fedsim plan --data ratings.csv       see privacy and cost, and train nothing
-  fedsim sweep --epsilon 1,5,20        compare budgets, a run each
-  fedsim results runs                  list the finished runs
-  fedsim recommend --run runs/NAME --user ID
-
-To look things up:
-  fedsim explain ssp-c                 what an algorithm or a key does
-  fedsim keys dropout                  the keys that have to do with dropout
-  fedsim help run                      every flag of a command
-`
+//
+//go:embed first.txt
+var first string
 
 // examples holds three calls of each command, which its help ends with.
 //
