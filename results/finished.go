@@ -25,8 +25,7 @@ import (
 // ErrOtherData is wrapped by the error for data other than the run's data.
 var ErrOtherData = errors.New("not the data of this run")
 
-// SameData checks that an experiment uses the data of a finished run; otherwise the error wraps
-// ErrOtherData.
+// SameData checks that an experiment uses the data of a finished run; else the error wraps ErrOtherData.
 func SameData(dir string, e *experiment.Experiment) error {
 	var m Manifest
 	if err := atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
@@ -211,10 +210,8 @@ func testDigest(e *experiment.Experiment) string {
 	}
 	d := dataset.NewDigester()
 	for u := range e.Test.Rows.Len() {
-		e.Test.Rows.Lend(u, func(items []int32, values []float32) {
-			one := dataset.Ratings{User: slices.Repeat([]int32{int32(u)}, len(items)), Item: items, Value: values}
-			d.Columns(one)
-		})
+		items, values := e.Test.Rows.Row(u)
+		d.Columns(dataset.Ratings{User: slices.Repeat([]int32{int32(u)}, len(items)), Item: items, Value: values})
 	}
 	return d.Sum()
 }
@@ -225,8 +222,8 @@ const CatalogueFile = "catalogue.json"
 
 const catalogueFormat = "fedsim/results/catalogue/v1"
 
-// Catalogue is the content of CatalogueFile. It holds no rating.
-type Catalogue struct {
+// catalogue is the content of CatalogueFile. It holds no rating.
+type catalogue struct {
 	Format  string  `json:"format"`
 	Session string  `json:"session"` // in hex
 	Name    string  `json:"name"`    // of the data
@@ -245,9 +242,9 @@ type Catalogue struct {
 }
 
 // catalogueOf describes the items of an experiment.
-func catalogueOf(e *experiment.Experiment) *Catalogue {
+func catalogueOf(e *experiment.Experiment) *catalogue {
 	d, session := e.Data, e.Session()
-	c := &Catalogue{
+	c := &catalogue{
 		Format: catalogueFormat, Session: hex.EncodeToString(session[:]), Name: d.Name, Min: d.Min, Max: d.Max, Shift: d.Shift,
 		Users: d.Users, ItemIDs: d.ItemIDs, Titles: d.Titles, Genres: d.Genres, Years: d.Years,
 	}
@@ -260,40 +257,37 @@ func catalogueOf(e *experiment.Experiment) *Catalogue {
 	return c
 }
 
-// Set returns the set that the catalogue describes, without ratings.
-func (c *Catalogue) Set() *dataset.Set {
+// ReadCatalogue reads the catalogue of a run: the set without ratings, what is said of its items, and the session. The error for
+// a run without one wraps fs.ErrNotExist.
+func ReadCatalogue(dir string) (set *dataset.Set, f *dataset.ItemFeatures, session protocol.SessionID, err error) {
+	path := filepath.Join(dir, CatalogueFile)
+	var c catalogue
+	if err = atomicfile.ReadJSON(path, &c); err != nil {
+		return nil, nil, session, err
+	}
+	id, bad := hex.DecodeString(c.Session)
+	switch {
+	case c.Format != catalogueFormat:
+		err = fmt.Errorf("%s: its format is %q; this version reads %q", path, c.Format, catalogueFormat)
+	case bad != nil || len(id) != len(session):
+		err = fmt.Errorf("%s: its session is %q; %d bytes in hex are needed", path, c.Session, len(session))
+	}
+	for _, n := range []int{len(c.Titles), len(c.Genres), len(c.Years)} {
+		if err == nil && n != 0 && n != len(c.ItemIDs) {
+			err = fmt.Errorf("%s: it describes %d items, and lists %d", path, n, len(c.ItemIDs))
+		}
+	}
+	if err != nil {
+		return nil, nil, session, err
+	}
+	copy(session[:], id)
+	if f, err = dataset.StatedFeatures(c.Features, c.ItemIDs); err != nil {
+		err = fmt.Errorf("%s: features: %w", path, err)
+	}
 	return &dataset.Set{
 		Name: c.Name, Min: c.Min, Max: c.Max, Shift: c.Shift, Ratings: dataset.Ratings{Users: c.Users, Items: len(c.ItemIDs)},
 		UserIDs: c.UserIDs, ItemIDs: c.ItemIDs, Titles: c.Titles, Genres: c.Genres, Years: c.Years,
-	}
-}
-
-// SessionID returns the session that the catalogue states.
-func (c *Catalogue) SessionID() (id protocol.SessionID, err error) {
-	b, err := hex.DecodeString(c.Session)
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("%s: its session is %q; %d bytes in hex are needed", CatalogueFile, c.Session, len(id))
-	}
-	copy(id[:], b)
-	return id, nil
-}
-
-// ReadCatalogue reads the catalogue of a run. The error for a run without one wraps fs.ErrNotExist.
-func ReadCatalogue(dir string) (*Catalogue, error) {
-	var c Catalogue
-	err := atomicfile.ReadJSON(filepath.Join(dir, CatalogueFile), &c)
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Format != catalogueFormat:
-		return nil, fmt.Errorf("%s: its format is %q; this version reads %q", filepath.Join(dir, CatalogueFile), c.Format, catalogueFormat)
-	}
-	for _, n := range []int{len(c.Titles), len(c.Genres), len(c.Years)} {
-		if n != 0 && n != len(c.ItemIDs) {
-			return nil, fmt.Errorf("%s: it describes %d items, and lists %d", filepath.Join(dir, CatalogueFile), n, len(c.ItemIDs))
-		}
-	}
-	return &c, nil
+	}, f, session, err
 }
 
 // WriteRelease writes the files by which the model answers for users and ratings that the run did not have:

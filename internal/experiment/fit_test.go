@@ -11,7 +11,7 @@ import (
 func TestFitOfARunThatHeldOut(t *testing.T) {
 	for _, split := range []string{"", "split.test=0.3 split.validation=0.2", "split.fold=1/5", "split.by=leave-one-out"} {
 		e := opened.Experiment(t, "rank=2 "+split)
-		f, err := e.Fitter(opened.Federation(t, e).Strategy.Model())
+		f, _, err := e.Fitter(opened.Federation(t, e).Strategy.Model())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,12 +29,11 @@ type Party struct {
 	// (HFL), or on the list of the experiment (VFL).
 	Unlisted int
 
-	name     string // of the algorithm
-	check    func(*protocol.Plan) error
-	party    *algorithm.Party
-	instance algorithm.Instance
-	final    []byte // the shared model that it finished with
-	finished bool
+	experiment *Experiment
+	check      func(*protocol.Plan) error
+	party      *algorithm.Party
+	final      []byte // the shared model that it finished with
+	finished   bool
 }
 
 // Party makes the trainer of one party from the data that it has, on the
@@ -50,11 +49,10 @@ func (e *Experiment) Party(which algorithm.PartyData, set *dataset.Set, check fu
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %s: %w", set.Name, err)
 	}
-	return &Party{Ratings: p.Ratings, Skipped: l.Skipped, Unlisted: l.Unlisted, name: e.About().Name, check: check, party: p, instance: e.instance}, nil
+	return &Party{Ratings: p.Ratings, Skipped: l.Skipped, Unlisted: l.Unlisted, experiment: e, check: check, party: p}, nil
 }
 
-// Contribute implements client.Trainer. To a plan other than the experiment's it
-// contributes nothing.
+// Contribute implements client.Trainer. To a plan that check refuses it contributes nothing.
 func (p *Party) Contribute(plan *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	if err := p.check(plan); err != nil {
 		return nil, err
@@ -76,7 +74,7 @@ func (p *Party) Restore(state []byte, src entropy.Source) error {
 	if d, ok := p.party.Trainer.(client.Durable); ok {
 		return d.Restore(state, src)
 	}
-	return fmt.Errorf("experiment: a state of %d bytes; a party of %s has none", len(state), p.name)
+	return fmt.Errorf("experiment: a state of %d bytes; a party of %s has none", len(state), p.experiment.About().Name)
 }
 
 // Finish ends the training with the final model.
@@ -88,13 +86,12 @@ func (p *Party) Finish(shared []byte, run protocol.Runner) error {
 	return err
 }
 
-// Shared returns the part of the final model that every party has, for predictions on the party's own
-// device; nil before Finish.
+// Shared returns the part of the final model that every party has; nil before Finish.
 func (p *Party) Shared() ([]model.Embeddings, error) {
 	if !p.finished {
 		return nil, nil
 	}
-	return p.instance.Shared(p.final)
+	return p.experiment.instance.Shared(p.final)
 }
 
 // Result returns the part of the model that the party alone ends with; nil before Finish.
@@ -145,8 +142,7 @@ func (e *Experiment) LargestParty(check func(*protocol.Plan) error) (*Party, err
 	return e.Party(algorithm.PartyData{Timed: true}, set, check)
 }
 
-// Clipped counts the party's vectors, and the clipped vectors among them; the zero value if the
-// algorithm does not count them.
+// Clipped counts the party's vectors and those clipped; zero if the algorithm does not count them.
 func (p *Party) Clipped() algorithm.Clipped {
 	if p.party.Clipped == nil {
 		return algorithm.Clipped{}
@@ -196,15 +192,12 @@ func named(ids []string, names map[string]string) []string {
 // places returns the index of each id in a list, -1 for ids that are not on it.
 func places(ids, list []string) []int32 {
 	place := dataset.Places(list)
-	out := make([]int32, len(ids))
-	for i, id := range ids {
-		n, ok := place[id]
-		if !ok {
-			n = -1
+	return lists.Map(ids, func(id string) int32 {
+		if n, ok := place[id]; ok {
+			return n
 		}
-		out[i] = n
-	}
-	return out
+		return -1
+	})
 }
 
 // OpenOwn opens a party's own ratings on the scale of the experiment. skipped hears of each
@@ -233,18 +226,19 @@ type Fitter struct {
 	items      []int32 // of the catalogue, in its order
 }
 
-// Fitter returns the fitter to a shared model of the experiment. Clients must be users.
-func (e *Experiment) Fitter(shared []byte) (*Fitter, error) {
+// Fitter returns the fitter to a shared model of the experiment, and the matrices of that model. Clients must be users.
+func (e *Experiment) Fitter(shared []byte) (*Fitter, []model.Embeddings, error) {
 	if e.About().Clients != algorithm.Users {
-		return nil, fmt.Errorf("experiment: clients of %s are %s, and no user has a client to be fitted by", e.About().Name, e.About().Clients)
+		return nil, nil, fmt.Errorf("experiment: clients of %s are %s, and no user has a client to be fitted by", e.About().Name, e.About().Clients)
 	}
-	if _, err := e.instance.Shared(shared); err != nil {
-		return nil, err
+	all, err := e.instance.Shared(shared)
+	if err != nil {
+		return nil, nil, err
 	}
 	f := &Fitter{experiment: e, shared: shared, input: inputOf(e.Config), items: model.Indices(len(e.Data.ItemIDs))}
 	p := f.input.split
 	f.input.split = split.Params{Whole: true, Seed: p.Seed, Users: p.Users, Exact: p.Exact}
-	return f, nil
+	return f, all, nil
 }
 
 // Fit fits one user to the user's ratings of items of the catalogue. There may be
@@ -272,11 +266,7 @@ func (f *Fitter) Fit(user string, own dataset.Ratings) ([]model.Embeddings, erro
 	return p.Result(), nil
 }
 
-// Shared returns the matrices of the shared model.
-func (f *Fitter) Shared() ([]model.Embeddings, error) { return f.experiment.instance.Shared(f.shared) }
-
-// OpenOther opens ratings of any users on the scale of a finished run, from low to high in the unit of its
-// data. It takes no public users out.
+// OpenOther opens ratings of any users, public ones too, on a run's scale, from low to high in the unit of its data.
 func OpenOther(ctx context.Context, c config.Config, data string, low, high float64, progress func(done, total int64)) (*dataset.Set, error) {
 	in := inputOf(c)
 	in.read.Min, in.read.Max, in.read.Test, in.read.Progress, in.public = &low, &high, "", progress, publicUsers{}

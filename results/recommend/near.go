@@ -1,7 +1,7 @@
 package recommend
 
 import (
-	"cmp"
+	_ "embed"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
@@ -45,60 +45,55 @@ func (n Neighbour) Nearness() float64 {
 	return *n.Cosine
 }
 
-// Similar returns the item that text names, and the n items with the nearest embeddings, nearest
-// first. text is a title or an id, or else a part of one title only, in upper or lower case.
-func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, error) {
+// Likeness is an item with the items that are most like it, the nearest first.
+type Likeness struct {
+	Item  Item        `json:"item"`
+	Items []Neighbour `json:"items"`
+	// Note says that the list is no better than another, because more items than it has are as near as can be; "" if it
+	// means something.
+	Note string `json:"note,omitempty"`
+
+	by Near
+}
+
+// Similar returns the item that text names, and the n items with the nearest embeddings. text is a title or an id, or else a
+// part of one title only, in upper or lower case.
+func (r *Recommender) Similar(text string, n int, by Near) (*Likeness, error) {
 	of, err := findItem(r.Data, text)
 	if err != nil {
-		return Item{}, nil, err
+		return nil, err
 	}
-	item := itemOf(r.Data, of)
+	l := &Likeness{Item: itemOf(r.Data, of), by: by}
 	if norm(r.saved.Items.Row(of)) == 0 {
-		return item, nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", item)
+		return nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", l.Item)
 	}
 	var counts []int // an inner product is large for items with many ratings, which these count
 	if by == Inner {
 		counts = r.trained()
 	}
 	scores := make([]float64, r.Data.Items)
-	var list []Neighbour
-	near, _ := r.nearest(of, n, by, scores)
+	near, open := r.nearest(of, n, by, scores)
 	for _, j := range near {
 		x := Neighbour{Item: itemOf(r.Data, int(j))}
 		if counts != nil {
 			x.Ratings = counts[j]
 		}
-		if score := scores[j]; by == Inner {
-			x.Inner = &score
+		if by == Inner {
+			x.Inner = &scores[j]
 		} else {
-			x.Cosine = &score
+			x.Cosine = &scores[j]
 		}
-		list = append(list, x)
+		l.Items = append(l.Items, x)
 	}
-	return item, list, nil
+	if open {
+		same := slices.DeleteFunc(slices.Clone(scores), func(x float64) bool { return x < sameCosine })
+		l.Note = fmt.Sprintf("%d items have the same direction (cosine 1.000), so that this list knows nothing of what is similar; train with a larger rank or epsilon, or with features of items", len(same))
+	}
+	return l, nil
 }
 
 // sameCosine is the least cosine that tells two items apart by nothing: printed, it is 1.000.
 const sameCosine = 0.9995
-
-// Doubt says that a list of similar items is no better than another, because more items than it has are as near as
-// can be; "" if the list means something.
-func (r *Recommender) Doubt(list []Neighbour, by Near) string {
-	if by != Cosine || len(list) == 0 || list[len(list)-1].Nearness() < sameCosine {
-		return ""
-	}
-	of := r.saved.Items.Row(slices.Index(r.Data.ItemIDs, list[0].ID)) // as near as the item that was asked for
-	n := 0
-	for j := range r.Data.Items {
-		if w := r.saved.Items.Row(j); norm(w) > 0 && model.Dot(of, w) >= sameCosine*norm(of)*norm(w) {
-			n++
-		}
-	}
-	if n -= 1; n <= len(list) { // without the item itself
-		return ""
-	}
-	return fmt.Sprintf("%d items have the same direction (cosine 1.000), so that this list knows nothing of what is similar; train with a larger rank or epsilon, or with features of items", n)
-}
 
 // nearest sets scores to the nearness of all items to one item, and returns the n nearest others. open says that more items
 // than n have the direction of the item, so that the list is no better than another. Items without a direction are left out.
@@ -188,8 +183,7 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 // leastNearness is the least weight that files of features accept.
 const leastNearness = 1e-9
 
-// Overlap is the share of nearest items that two models have in common, over items by their number
-// of ratings (multi-task paper, figure 11).
+// Overlap is the share of nearest items that two models share, by how much items are rated (multi-task paper, figure 11).
 type Overlap struct {
 	Top     int             `json:"top"` // the number of neighbours compared
 	By      Near            `json:"by"`
@@ -249,79 +243,37 @@ func overlap(shared []float64, bucket []uint8, top int, by Near) *Overlap {
 		o.Items, o.Mean = o.Items+1, o.Mean+x
 	}
 	for i := range o.Buckets {
-		if b := &o.Buckets[i]; b.Items > 0 {
-			b.Mean /= float64(b.Items)
-		}
+		o.Buckets[i].Mean /= float64(max(o.Buckets[i].Items, 1))
 	}
-	if o.Items > 0 {
-		o.Mean /= float64(o.Items)
-	}
+	o.Mean /= float64(max(o.Items, 1))
 	return o
+}
+
+//go:embed tables.tmpl
+var tablesText string
+
+var tables = template.Must(template.New("tables").Funcs(template.FuncMap{
+	"join":  func(list []string) string { return strings.Join(list, ", ") },
+	"next":  func(i int) int { return i + 1 },
+	"upper": func(by Near) string { return strings.ToUpper(string(by)) },
+}).Parse(tablesText))
+
+// printTable writes a table of tables.tmpl.
+func printTable(w io.Writer, name string, v any) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	return errors.Join(tables.ExecuteTemplate(t, name, v), t.Flush())
 }
 
 // PrintRecommendations writes the result of Recommend as a table.
 func (r *Recommender) PrintRecommendations(w io.Writer, list []Recommendation) error {
-	unit := "SCORE"
-	switch {
-	case r.Stars() && r.OrdersByMore():
-		unit = "SCORE\tSTARS"
-	case r.Stars():
-		unit = "STARS"
-	}
-	rows := make([]string, len(list))
-	for i, x := range list {
-		rows[i] = fmt.Sprintf("%.2f\t%s", x.Predicted, cells(x.Item))
-		if r.Stars() && r.OrdersByMore() {
-			rows[i] = fmt.Sprintf("%.2f\t%s", x.Score, rows[i])
-		}
-	}
-	return printTable(w, unit, "", rows)
+	unit := map[bool]string{true: "STARS", false: "SCORE"}[r.Stars()]
+	return printTable(w, "list", map[string]any{"Unit": unit, "Both": r.Stars() && r.OrdersByMore(), "List": list})
 }
 
-// printTable writes rows of a number and an item.
-func printTable(w io.Writer, number, last string, rows []string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(t, number+"\tID\tTITLE\tGENRES"+last+"\n"+strings.Join(append(rows, ""), "\n")); err != nil {
-		return err
-	}
-	return t.Flush()
-}
-
-// cells returns an item's part of a table row.
-func cells(i Item) string {
-	return i.ID + "\t" + cmp.Or(i.Title, "-") + "\t" + cmp.Or(strings.Join(i.Genres, ", "), "-")
-}
-
-// PrintNeighbours writes the result of Similar as a table.
-func PrintNeighbours(w io.Writer, list []Neighbour, by Near) error {
-	rows := make([]string, len(list))
-	for i, x := range list {
-		rows[i] = fmt.Sprintf("%.3f\t%s", x.Nearness(), cells(x.Item))
-		if x.Ratings > 0 {
-			rows[i] += "\t" + strconv.Itoa(x.Ratings)
-		}
-	}
-	last := ""
-	if slices.ContainsFunc(list, func(x Neighbour) bool { return x.Ratings > 0 }) {
-		last = "\tRATINGS"
-	}
-	return printTable(w, strings.ToUpper(string(by)), last, rows)
+// Print writes the items as a table.
+func (l *Likeness) Print(w io.Writer) error {
+	return printTable(w, "near", map[string]any{"By": l.by, "List": l.Items})
 }
 
 // Print writes the overlap as a table.
-func (o *Overlap) Print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "of the %d nearest by %s, both models share:\n\nITEMS BY RATINGS\tITEMS\tSHARED\n", o.Top, o.By) //nolint:errcheck // Flush says it
-	for i, b := range o.Buckets {
-		name := fmt.Sprintf("fifth %d", i+1)
-		switch i {
-		case 0:
-			name += ", the most rated"
-		case len(o.Buckets) - 1:
-			name += ", the least rated"
-		}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\n", name, b.Items, b.Mean) //nolint:errcheck // likewise
-	}
-	fmt.Fprintf(t, "all\t%d\t%.3f\n", o.Items, o.Mean) //nolint:errcheck // likewise
-	return t.Flush()
-}
+func (o *Overlap) Print(w io.Writer) error { return printTable(w, "overlap", o) }

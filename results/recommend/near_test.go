@@ -23,8 +23,8 @@ func rated() *Recommender {
 // By inner product with (3, 0) the items (1, 1), (0, 1/2) and (-7, 0) are 3, 0 and -21 away, and
 // they have 2, 1 and no ratings.
 func TestSimilarByInnerProduct(t *testing.T) {
-	_, got, err := rated().Similar("East", 2, Inner)
-	if err != nil || len(got) != 2 {
+	got, err := rated().Similar("East", 2, Inner)
+	if err != nil || len(got.Items) != 2 {
 		t.Fatal(got, err)
 	}
 	for k, want := range []struct {
@@ -32,12 +32,12 @@ func TestSimilarByInnerProduct(t *testing.T) {
 		inner   float64
 		ratings int
 	}{{"c", 3, 2}, {"b", 0, 1}} {
-		if x := got[k]; x.ID != want.id || x.Cosine != nil || x.Nearness() != want.inner || x.Ratings != want.ratings {
+		if x := got.Items[k]; x.ID != want.id || x.Cosine != nil || x.Nearness() != want.inner || x.Ratings != want.ratings {
 			t.Errorf("place %d: %+v, want %+v", k+1, x, want)
 		}
 	}
 	var text bytes.Buffer
-	if err := PrintNeighbours(&text, got, Inner); err != nil {
+	if err := got.Print(&text); err != nil {
 		t.Fatal(err)
 	}
 	const want = "INNER  ID  TITLE       GENRES  RATINGS\n3.000  c   North-East  -       2\n0.000  b   North       -       1\n"
@@ -105,9 +105,9 @@ func TestSimilarKnowsNothing(t *testing.T) {
 	r.saved.Items = model.NewMatrix(6, 2)
 	copy(r.saved.Items.Data(), []float64{1, 1, 2, 2.001, 3, 3, 4, 4, 5, 5, 1, -1})
 	for n, want := range map[int]bool{2: true, 3: true, 4: false, 5: false} {
-		_, list, err := r.Similar("a", n, Cosine)
-		if doubt := r.Doubt(list, Cosine); err != nil || (doubt != "") != want || want && !strings.HasPrefix(doubt, "4 items") {
-			t.Errorf("%d items: %q, %v", n, doubt, err)
+		like, err := r.Similar("a", n, Cosine)
+		if err != nil || (like.Note != "") != want || want && !strings.HasPrefix(like.Note, "4 items") {
+			t.Errorf("%d items: %+v, %v", n, like, err)
 		}
 	}
 	var b strings.Builder
@@ -122,7 +122,7 @@ func TestSimilarKnowsNothing(t *testing.T) {
 		}
 	}
 	r = made()
-	if _, list, err := r.Similar("a", 1, Cosine); err != nil || r.Doubt(list, Cosine) != "" {
-		t.Errorf("%v, %q", err, r.Doubt(list, Cosine))
+	if like, err := r.Similar("a", 1, Cosine); err != nil || like.Note != "" {
+		t.Errorf("%v, %+v", err, like)
 	}
 }

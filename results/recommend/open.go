@@ -25,8 +25,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// Recommender is the model in the folder of a finished run, with the data it was trained on. It is
-// read-only and safe for concurrent use.
+// Recommender is the model of a finished run with the data it was trained on. It is read-only and safe for concurrent use.
 type Recommender struct {
 	Config config.Config
 	Data   *dataset.Set
@@ -57,7 +56,7 @@ type Options struct {
 	// Data names ratings; "" stands for the data of the run. Of a deployment they are ratings of any users, User among them; "" stands
 	// for none. With Items, Data is a folder with titles.
 	Data string
-	// Form changes how Data are read; nil changes nothing.
+	// Form changes how Data are read, which are taken for ratings other than the run's; nil changes nothing.
 	Form func(*config.Config)
 	// Progress hears the number of bytes of data read so far; it may be nil.
 	Progress func(done, total int64)
@@ -79,57 +78,83 @@ type Options struct {
 
 // Open opens the folder of a finished run, or with Session the folder that a deployment left.
 func Open(ctx context.Context, dir string, o Options) (*Recommender, error) {
-	switch {
-	case o.Session != nil:
+	if o.Session != nil {
 		d := deployment{Options: o, dir: dir, e: o.Session}
 		return d.open(ctx)
-	case o.Other:
-		return openRelease(ctx, dir, o)
 	}
-	r, _, _, err := openRun(ctx, dir, o)
+	r, _, err := openRun(ctx, dir, o)
 	return r, err
 }
 
-// openRun opens a run on its own data, which it reads again and divides. same says that the data equal the data of the run, whatever
-// the error.
-func openRun(ctx context.Context, dir string, opts Options) (r *Recommender, parts *split.Parts, same bool, err error) {
+// openRun opens a run: on its own data, which it reads again and divides, or by other ratings if these are accepted. Such ratings
+// change nothing in the model: a user is fitted to the model that the run released, as the user's client would do. If the algorithm
+// has no such fit, the users are as the run left them. Changed says which is the case.
+func openRun(ctx context.Context, dir string, o Options) (*Recommender, *split.Parts, error) {
 	c, m, err := results.ReadConfig(dir)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
-	data := cmp.Or(opts.Data, algorithm.Data.Of(c))
-	set, err := experiment.OpenData(ctx, c, data, opts.Progress)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded):
-		err = fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
-	case err == nil && set.Digest != m.DataDigest:
-		err = fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", results.ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+	data := cmp.Or(o.Data, algorithm.Data.Of(c))
+	if o.Form == nil {
+		set, failed := experiment.OpenData(ctx, c, data, o.Progress)
+		switch {
+		case errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, published.ErrNotDownloaded):
+			err = fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", failed)
+		case failed != nil:
+			err = failed
+		case set.Digest != m.DataDigest:
+			err = fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", results.ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+		default:
+			return openOwn(dir, c, m, set)
+		}
+		if !o.Other || o.Data == "" && !errors.Is(err, results.ErrOtherData) {
+			return nil, nil, err
+		}
 	}
+	rel, failed := releaseOf(dir, c)
+	if failed != nil {
+		if errors.Is(err, results.ErrOtherData) {
+			failed = fmt.Errorf("%w; %w", err, failed)
+		}
+		return nil, nil, failed
+	}
+	if o.Form != nil {
+		o.Form(&c)
+	}
+	own, err := experiment.OpenOther(ctx, c, data, rel.items.Min-rel.items.Shift, rel.items.Max-rel.items.Shift, o.Progress)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
-	if parts, err = experiment.Divide(c, set); err != nil {
-		return nil, nil, true, err
+	r, err := rel.over(own)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if parts.Digest != m.SplitDigest {
-		return nil, nil, true, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
-			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), parts.Digest)
-	}
-	r = &Recommender{Config: c, Data: set, train: parts.Train.ByUser(), dir: dir}
-	if parts.Held != nil {
-		r.train = known(parts.Held).ByUser()
-	}
-	if err = r.loadRun(dir); err != nil {
-		return nil, nil, true, fmt.Errorf("%s: %w", dir, err)
-	}
-	return r, parts, true, nil
+	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", data, m.Data, rel.meaning(), rel.strange(own))
+	return r, nil, nil
 }
 
-// known returns the ratings that embeddings were made from: the training ratings and the histories
-// of held-out users.
-func known(h *split.HoldOut) dataset.Ratings {
-	if h.Seen {
-		return h.Train
+// openOwn opens a run on its own data.
+func openOwn(dir string, c config.Config, m results.Manifest, set *dataset.Set) (*Recommender, *split.Parts, error) {
+	parts, err := experiment.Divide(c, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	if parts.Digest != m.SplitDigest {
+		return nil, nil, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
+			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), parts.Digest)
+	}
+	r := &Recommender{Config: c, Data: set, train: known(parts).ByUser(), dir: dir}
+	if err = r.loadRun(dir); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return r, parts, nil
+}
+
+// known returns the ratings that embeddings were made from: the training ratings and the histories of held-out users.
+func known(p *split.Parts) dataset.Ratings {
+	h := p.Held
+	if h == nil || h.Seen {
+		return p.Train
 	}
 	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
 	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
@@ -161,8 +186,7 @@ func (r *Recommender) load(f results.Files) (err error) {
 	return err
 }
 
-// deployment opens the folder of a session: the model of its server, which knows items and no user, or the result of
-// a client, which knows its own users.
+// deployment opens the folder of a session: of its server, which knows no user, or of a client, which knows its own.
 type deployment struct {
 	Options
 	dir string
@@ -172,22 +196,19 @@ type deployment struct {
 // open opens the folder for what the options name.
 func (d *deployment) open(ctx context.Context) (r *Recommender, err error) {
 	users := d.e.About().Clients == algorithm.Users
-	switch {
-	case d.Items:
-		return d.itemsAlone(ctx)
-	case users && d.User != "" && d.Data == "":
+	if users && d.User != "" && d.Data == "" {
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user; say --data, with the user's ratings", ErrNotOwn)
 	}
 	own := new(dataset.Set)
-	if d.Data != "" {
+	if d.Data != "" && !d.Items {
 		if own, err = experiment.OpenOwn(ctx, d.e, d.Data, func(*dataset.FileError) {}); err != nil {
 			return nil, err
 		}
 	}
 	shared, err := os.ReadFile(filepath.Join(d.dir, results.SharedFile))
 	switch {
-	case !users:
-		r, err = d.organisation(ctx, own)
+	case d.Items || !users:
+		r, err = d.embedded(ctx, own)
 	case errors.Is(err, fs.ErrNotExist):
 		r, err = d.ofClient(ctx, own)
 	case err == nil:
@@ -198,38 +219,6 @@ func (d *deployment) open(ctx context.Context) (r *Recommender, err error) {
 	}
 	r.Session = fmt.Sprintf("%x", d.e.Session())
 	return r, nil
-}
-
-// itemsAlone opens the embeddings of items.
-func (d *deployment) itemsAlone(ctx context.Context) (*Recommender, error) {
-	items, _, err := d.embeddings()
-	if err != nil {
-		return nil, err
-	}
-	if items.Matrix == nil {
-		return nil, fmt.Errorf("%s: there are no item_embeddings with ids", d.dir)
-	}
-	set := *d.e.Data
-	set.ItemIDs, set.Items = items.IDs, len(items.IDs)
-	r := &Recommender{Config: d.e.Config, Data: &set, saved: &algorithm.Saved{Items: items.Matrix}}
-	if d.Data == "" {
-		return r, nil
-	}
-	return r, d.title(ctx, &set, new(dataset.Set), d.Data)
-}
-
-// embeddings reads the matrices of items and users, which are empty if the folder has none.
-func (d *deployment) embeddings() (items, users model.Embeddings, err error) {
-	all, err := results.ReadEmbeddings(d.dir)
-	for _, x := range all {
-		switch x.Name {
-		case "item_embeddings":
-			items = x
-		case "user_embeddings":
-			users = x
-		}
-	}
-	return items, users, err
 }
 
 // fitted returns the model that fits each user of a set when the user is asked for, as the user's client would have.
@@ -276,8 +265,7 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 	return r, d.title(ctx, &set, own, d.Titles) // after the model, which needs the session's features
 }
 
-// loadOwn reads a client's result. Some models predict on top of a mean, which then has its own
-// file.
+// loadOwn reads a client's result. Some models predict on top of a mean, which then has its own file.
 func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error {
 	f := results.Files{Dir: dir, Ratings: r.train, Described: features}
 	if !f.Has("item_embeddings") {
@@ -315,26 +303,42 @@ func (d *deployment) title(ctx context.Context, set, from *dataset.Set, folder s
 	return nil
 }
 
-// organisation opens the result of an organisation, which has embeddings of its users and items, or of its server,
+// embedded opens the result of an organisation, which has embeddings of its users and items, or of its server,
 // which has one of the two. It answers for the users as the session left them, and leaves out the items that they
-// rated in Data.
-func (d *deployment) organisation(ctx context.Context, own *dataset.Set) (*Recommender, error) {
-	items, users, err := d.embeddings()
+// rated in Data. With Items it opens the embeddings of items alone.
+func (d *deployment) embedded(ctx context.Context, own *dataset.Set) (*Recommender, error) {
+	all, err := results.ReadEmbeddings(d.dir)
 	if err != nil {
 		return nil, err
+	}
+	var items, users model.Embeddings
+	for _, x := range all {
+		switch x.Name {
+		case "item_embeddings":
+			items = x
+		case "user_embeddings":
+			users = x
+		}
 	}
 	if items.Matrix == nil {
 		return nil, fmt.Errorf("%w: it has no embeddings of items; ask the results of the organisations", ErrNotOwn)
 	}
 	set := *d.e.Data
 	set.ItemIDs, set.Items = items.IDs, len(items.IDs)
-	if err = d.title(ctx, &set, own, d.Titles); err != nil {
-		return nil, err
+	r := &Recommender{Config: d.e.Config, Data: &set, saved: &algorithm.Saved{Items: items.Matrix}}
+	switch {
+	case !d.Items:
+		err = d.title(ctx, &set, own, d.Titles)
+	case d.Data != "":
+		err = d.title(ctx, &set, own, d.Data)
+	}
+	if err != nil || d.Items {
+		return r, err
 	}
 	set.UserIDs, set.Users = users.IDs, len(users.IDs)
-	rel := &release{config: d.e.Config, items: &set, place: dataset.Places(set.ItemIDs)}
-	set.Ratings, _ = rel.rated(own, own.ByUser())
-	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser(), release: rel, saved: &algorithm.Saved{Items: items.Matrix}}
+	r.release = &release{config: d.e.Config, items: &set, place: dataset.Places(set.ItemIDs)}
+	set.Ratings, _ = r.release.known(own, own.ByUser())
+	r.train = set.ByUser()
 	if set.Users == 0 {
 		return r, nil
 	}

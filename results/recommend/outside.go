@@ -123,8 +123,7 @@ func columnsOf(head [][]byte) (at columns, err error) {
 	return at, nil
 }
 
-// Tested is the model of a finished run with the test that measured it. It is read-only and safe
-// for concurrent use.
+// Tested is a Recommender of a run with the test that measured it. It is read-only and safe for concurrent use.
 type Tested struct {
 	*Recommender
 	test eval.Test
@@ -132,7 +131,7 @@ type Tested struct {
 
 // OpenTested opens the folder of a finished run, as [Open] does, with its test.
 func OpenTested(ctx context.Context, dir string) (*Tested, error) {
-	r, parts, _, err := openRun(ctx, dir, Options{})
+	r, parts, err := openRun(ctx, dir, Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +187,7 @@ func (s scorer) Order(history []int32, scores []float64) {
 	}
 }
 
-// Score writes the predictions of all items. The embedding of a held-out user was made from its
-// history when the run ended.
+// Score writes all predictions. The embedding of a held-out user follows from its history since the run ended.
 func (s scorer) Score(user int, _ []int32, _ []float32, out []float64) { s.r.saved.Score(user, out) }
 
 // Outside holds what a method outside fedsim predicts on a run's test.
@@ -281,8 +279,7 @@ func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) err
 // is another task, and a much easier one.
 func (o *Outside) testOnly() bool {
 	for u, list := range o.entries {
-		var test []int32
-		o.of.test.Rows.Lend(int(u), func(items []int32, _ []float32) { test = slices.Clone(items) })
+		test, _ := o.of.test.Rows.Row(int(u))
 		for j := range list {
 			if _, in := slices.BinarySearch(test, j); !in {
 				return false

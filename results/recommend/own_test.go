@@ -57,9 +57,9 @@ func TestOwnRecommendations(t *testing.T) {
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
-	item, like, err := r.Similar("First", 1, recommend.Cosine)
-	if err != nil || item.ID != "a" || len(like) != 1 || like[0].ID != "d" || *like[0].Cosine != 1 {
-		t.Errorf("like %v: %v, %v; want d with 1", item, like, err)
+	like, err := r.Similar("First", 1, recommend.Cosine)
+	if err != nil || like.Item.ID != "a" || len(like.Items) != 1 || like.Items[0].ID != "d" || *like.Items[0].Cosine != 1 {
+		t.Errorf("%+v, %v; want d with 1", like, err)
 	}
 	var table strings.Builder
 	if err = r.PrintRecommendations(&table, got); err != nil || !strings.Contains(table.String(), "3.00   c   Third") {

@@ -23,8 +23,7 @@ var (
 	ErrNotThere = errors.New("not in this run")
 	// ErrNotOwn is wrapped by the error for a result that cannot give recommendations.
 	ErrNotOwn = errors.New("no recommendations from this result")
-	// ErrAmbiguous is wrapped by the error for a text that names several items; the error
-	// lists them.
+	// ErrAmbiguous is wrapped by the error for a text that names several items, which it lists.
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
@@ -49,8 +48,11 @@ type Recommendation struct {
 // user rated in training are left out, but items of the test part are not: the model does not know them and may
 // well recommend them.
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
-	list, _, err := r.Answer(user, n)
-	return list, err
+	a, err := r.Answer(user, n)
+	if err != nil {
+		return nil, err
+	}
+	return a.Items, nil
 }
 
 // PredictPairs returns the prediction for each pair of a user and an item, in the unit of [Recommendation]. nil
@@ -118,8 +120,7 @@ func (r *Recommender) shown(score float64) float64 {
 	return score
 }
 
-// list returns a user's first n items by their scores or, if the model orders by more, by that order. It leaves
-// out the items that the user rated.
+// list returns a user's first n items by scores or, if the model orders by more, by that order, without those rated.
 func (r *Recommender) list(user int, scores []float64, rated []int32, n int) []Recommendation {
 	order := scores
 	if r.saved.Order != nil {
@@ -145,28 +146,21 @@ func (r *Recommender) list(user int, scores []float64, rated []int32, n int) []R
 // OrdersByMore reports whether lists are ordered by more than predictions, so that predictions need not descend.
 func (r *Recommender) OrdersByMore() bool { return r.saved.Order != nil }
 
-// Trained makes the Recommender of a model that was trained in this process.
+// Trained makes the Recommender of a model that was trained in this process. It knows nothing of which items are similar.
 func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
 	all := model.Indices(e.Data.Items)
 	r := &Recommender{Config: e.Config, Data: e.Data, train: e.Train}
 	if e.Held != nil {
-		r.train = known(e.Held).ByUser()
+		r.train = known(e.Split).ByUser()
 	}
-	items := model.NewMatrix(e.Data.Items, 0)
-	for _, x := range m.Matrices {
-		if x.Name == "item_embeddings" {
-			items = x.Matrix
-		}
-	}
-	r.saved = &algorithm.Saved{Items: items, Score: func(user int, out []float64) { m.Predict(user, all, out) }}
+	r.saved = &algorithm.Saved{Score: func(user int, out []float64) { m.Predict(user, all, out) }}
 	if o, ok := m.Predictor.(model.Orderer); ok && r.Stars() {
 		r.saved.Order = o.Order
 	}
 	return r
 }
 
-// Stars reports whether predictions are ratings. Otherwise they are scores, and only their order
-// counts.
+// Stars reports whether predictions are ratings, and not scores of which only the order counts.
 func (r *Recommender) Stars() bool { return !algorithm.Ranks(r.Config) }
 
 // String names an item for a message.
@@ -192,7 +186,7 @@ func itemOf(s *dataset.Set, j int) Item {
 	return i
 }
 
-// maxCandidates is the number of items that a message lists.
+// maxCandidates is the number of items that the error of an ambiguous text lists.
 const maxCandidates = 10
 
 // findItem returns the only item that a text names.
@@ -214,25 +208,20 @@ func findItem(s *dataset.Set, text string) (int, error) {
 			return found[0], nil
 		}
 		if len(found) > 1 {
-			return 0, ambiguous(s, text, found)
+			list := ""
+			for _, j := range found[:min(len(found), maxCandidates)] {
+				list += "\n  " + itemOf(s, j).String()
+			}
+			if more := len(found) - maxCandidates; more > 0 {
+				list += fmt.Sprintf("\n  and %d more", more)
+			}
+			return 0, fmt.Errorf("%w: %q may be any of %d items; give more of the title, or the id:%s", ErrAmbiguous, text, len(found), list)
 		}
 	}
 	if !titled {
 		return 0, fmt.Errorf("%w: item %q; %s has no titles, give an id such as %s", ErrNotThere, text, s.Name, s.ItemIDs[0])
 	}
 	return 0, fmt.Errorf("%w: item %q; no title of %s holds that, and no id is that", ErrNotThere, text, s.Name)
-}
-
-// ambiguous returns an error that lists the items that a text may name.
-func ambiguous(s *dataset.Set, text string, found []int) error {
-	var b strings.Builder
-	for _, j := range found[:min(len(found), maxCandidates)] {
-		fmt.Fprintf(&b, "\n  %s", itemOf(s, j))
-	}
-	if more := len(found) - maxCandidates; more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
-	}
-	return fmt.Errorf("%w: %q may be any of %d items; give more of the title, or the id:%s", ErrAmbiguous, text, len(found), b.String())
 }
 
 // atOnce is the number of users whose lists are in memory at once.
@@ -274,10 +263,13 @@ func (r *Recommender) WriteLists(ctx context.Context, w io.Writer, format string
 
 // lines returns the list of one user.
 func (r *Recommender) lines(user string, n int) ([]export.Line, error) {
-	list, basis, err := r.Answer(user, n)
-	out := make([]export.Line, len(list))
-	for k, x := range list {
-		out[k] = export.Line{User: user, Rank: int64(k + 1), Item: x.ID, Title: x.Title, Score: x.Score, Predicted: x.Predicted, By: string(basis.By)}
+	a, err := r.Answer(user, n)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	out := make([]export.Line, len(a.Items))
+	for k, x := range a.Items {
+		out[k] = export.Line{User: user, Rank: int64(k + 1), Item: x.ID, Title: x.Title, Score: x.Score, Predicted: x.Predicted, By: string(a.By)}
+	}
+	return out, nil
 }

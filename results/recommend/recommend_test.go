@@ -44,16 +44,18 @@ func near(id, title string, cosine float64) Neighbour {
 // none.
 func TestSimilarByHand(t *testing.T) {
 	r := made()
-	item, got, err := r.Similar("EAST", 10, Cosine)
+	got, err := r.Similar("EAST", 10, Cosine)
 	if !errors.Is(err, ErrAmbiguous) || got != nil {
-		t.Errorf("a part of two titles: %v, %v", item, err)
+		t.Errorf("a part of two titles: %v, %v", got, err)
 	}
-	item, got, err = r.Similar("East", 10, Cosine)
+	if got, err = r.Similar("East", 10, Cosine); err != nil {
+		t.Fatal(err)
+	}
 	want := []Neighbour{near("c", "North-East", math.Sqrt(0.5)), near("b", "North", 0), near("d", "West", -1)}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-15)); err != nil || item.ID != "a" || diff != "" {
-		t.Errorf("%v, %v (-want +got):\n%s", item, err, diff)
+	if diff := cmp.Diff(want, got.Items, cmpopts.EquateApprox(0, 1e-15)); got.Item.ID != "a" || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", got.Item, diff)
 	}
-	if _, got, err = r.Similar("e", 10, Cosine); err == nil || got != nil || !strings.Contains(err.Error(), "the embedding of e is zero") {
+	if got, err = r.Similar("e", 10, Cosine); err == nil || got != nil || !strings.Contains(err.Error(), "the embedding of e is zero") {
 		t.Errorf("without a direction: %v, %v", got, err)
 	}
 }

@@ -1,8 +1,6 @@
 package recommend
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
@@ -35,11 +32,7 @@ type release struct {
 
 // newRelease makes the release of an experiment whose clients are users.
 func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*release, error) {
-	f, err := e.Fitter(shared)
-	if err != nil {
-		return nil, err
-	}
-	all, err := f.Shared()
+	f, all, err := e.Fitter(shared)
 	if err != nil {
 		return nil, err
 	}
@@ -52,26 +45,17 @@ func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*r
 
 // releaseOf opens the release in the folder of a finished run.
 func releaseOf(dir string, c config.Config) (*release, error) {
-	listed, err := results.ReadCatalogue(dir)
+	items, features, session, err := results.ReadCatalogue(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s has no %s; make the run again: fedsim run %s --name NAME", ErrNotOwn, dir, results.CatalogueFile, filepath.Join(dir, "config.yaml"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	features, err := dataset.StatedFeatures(listed.Features, listed.ItemIDs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: features: %w", filepath.Join(dir, results.CatalogueFile), err)
-	}
-	items := listed.Set()
 	if algorithm.Of(c).About().Clients != algorithm.Users {
 		return &release{config: c, items: items, features: features, place: dataset.Places(items.ItemIDs), dir: dir}, nil
 	}
 	shared, err := os.ReadFile(filepath.Join(dir, results.SharedFile))
-	if err != nil {
-		return nil, err
-	}
-	session, err := listed.SessionID()
 	if err != nil {
 		return nil, err
 	}
@@ -97,29 +81,25 @@ func (r *release) why() error {
 	return fmt.Errorf("%w: %s cannot take in users or ratings after the run. The reason: %s. Run again with the new ratings, or with an algorithm whose clients are users, such as ssp-c", ErrNotOwn, a.Name, reason)
 }
 
-// mapped returns the ratings of one user of a set by the items of the catalogue, in its order, and how many are
-// of other items.
+// mapped returns a user's ratings of items of the catalogue, in its order, and how many are of other items.
 func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
-	own = dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}
-	type rating struct {
-		item  int32
-		value float32
-	}
-	var list []rating
-	rows.Lend(user, func(items []int32, values []float32) {
-		for k, j := range items {
-			if at, ok := r.place[set.ItemIDs[j]]; ok {
-				list = append(list, rating{at, values[k]})
-			} else {
-				unknown++
-			}
+	items, rated := rows.Row(user)
+	values := make(map[int32]float32, len(items))
+	for k, j := range items {
+		if at, ok := r.place[set.ItemIDs[j]]; ok {
+			values[at] = rated[k]
 		}
-	})
-	slices.SortFunc(list, func(a, b rating) int { return cmp.Compare(a.item, b.item) })
-	for _, x := range list {
-		own.User, own.Item, own.Value = append(own.User, 0), append(own.Item, x.item), append(own.Value, x.value)
 	}
-	return own, unknown
+	return r.rated(values), len(items) - len(values)
+}
+
+// rated returns the ratings of one user, by places in the catalogue.
+func (r *release) rated(values map[int32]float32) dataset.Ratings {
+	own := dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs), User: make([]int32, len(values)), Item: slices.Sorted(maps.Keys(values))}
+	for _, j := range own.Item {
+		own.Value = append(own.Value, values[j])
+	}
+	return own
 }
 
 // fitted returns the recommender of one user, by ratings of items of the catalogue.
@@ -141,47 +121,6 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 		start = &x.Data()[0]
 	}
 	return one, one.load(results.Files{Named: named, Start: start, Ratings: one.train, Described: r.features})
-}
-
-// openRelease opens the folder of a finished run for any ratings. Ratings other than the run's change nothing in the model: a
-// user is fitted to the model that the run released, as the user's client would do. If the algorithm has no such fit, the users
-// are as the run left them. Changed says which is the case.
-func openRelease(ctx context.Context, dir string, o Options) (*Recommender, error) {
-	var err error
-	if o.Form == nil {
-		r, _, same, failed := openRun(ctx, dir, o)
-		if err = failed; err == nil {
-			return r, nil
-		}
-		if same || o.Data == "" && !errors.Is(err, results.ErrOtherData) {
-			return nil, err
-		}
-	}
-	c, m, failed := results.ReadConfig(dir)
-	if failed != nil {
-		return nil, failed
-	}
-	rel, failed := releaseOf(dir, c)
-	if failed != nil {
-		if errors.Is(err, results.ErrOtherData) {
-			failed = fmt.Errorf("%w; %w", err, failed)
-		}
-		return nil, failed
-	}
-	data := cmp.Or(o.Data, algorithm.Data.Of(c))
-	if o.Form != nil {
-		o.Form(&c)
-	}
-	own, err := experiment.OpenOther(ctx, c, data, rel.items.Min-rel.items.Shift, rel.items.Max-rel.items.Shift, o.Progress)
-	if err != nil {
-		return nil, err
-	}
-	r, err := rel.over(own)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", data, m.Data, rel.meaning(), rel.strange(own))
-	return r, nil
 }
 
 // meaning says what becomes of ratings that the run did not have.
@@ -216,11 +155,11 @@ func (r *release) over(own *dataset.Set) (*Recommender, error) {
 	if r.fitter == nil { // the users of the run, with the items left out that they have rated by now
 		set := *r.items
 		x := &Recommender{Config: r.config, Data: &set, release: r}
-		set.Ratings, x.absent = r.rated(own, rows)
+		set.Ratings, x.absent = r.known(own, rows)
 		x.train = set.ByUser()
 		return x, x.loadRun(r.dir)
 	}
-	one, err := r.fitted("", dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}) // a user without ratings
+	one, err := r.fitted("", r.rated(nil)) // a user without ratings
 	if err != nil {
 		return nil, err
 	}
@@ -230,8 +169,8 @@ func (r *release) over(own *dataset.Set) (*Recommender, error) {
 	return &Recommender{Config: r.config, Data: &set, saved: one.saved, release: r, own: own, rows: rows}, nil
 }
 
-// rated returns the ratings in other data of the users that the model has, and the users who have none there.
-func (r *release) rated(own *dataset.Set, rows *dataset.Rows) (now dataset.Ratings, absent map[string]bool) {
+// known returns the ratings in other data of the users that the model has, and the users who have none there.
+func (r *release) known(own *dataset.Set, rows *dataset.Rows) (now dataset.Ratings, absent map[string]bool) {
 	at := dataset.Places(own.UserIDs)
 	now, absent = dataset.Ratings{Users: len(r.items.UserIDs), Items: len(r.items.ItemIDs)}, make(map[string]bool)
 	for u, id := range r.items.UserIDs {
@@ -255,6 +194,13 @@ type Basis struct {
 	Unknown int `json:"unknown_items"`
 }
 
+// Answer is a user's list of recommendations, and what it rests on.
+type Answer struct {
+	User string `json:"user"`
+	Basis
+	Items []Recommendation `json:"items"`
+}
+
 // Source names what recommendations rest on.
 type Source string
 
@@ -271,16 +217,16 @@ const (
 var ErrNoPopularity = errors.New("no popularity was released")
 
 // Popular returns the n items that are liked most by the model, for a user of whom nothing is known.
-func (r *Recommender) Popular(n int) ([]Recommendation, error) {
+func (r *Recommender) Popular(n int) (*Answer, error) {
 	if r.saved.Popularity == nil {
 		return nil, fmt.Errorf("%w: to a user without ratings all items of this model of %s are alike; give some ratings of the user", ErrNoPopularity, algorithm.Name.Of(r.Config))
 	}
-	return r.list(0, r.saved.Popularity, nil, n), nil
+	return &Answer{Basis: Basis{By: ByPopularity}, Items: r.list(0, r.saved.Popularity, nil, n)}, nil
 }
 
 // Answer is Recommend that says what the list rests on. A user of the data who has rated no item of the
 // run gets the popular items. Handler sends the errors to other people, so that they name no other user.
-func (r *Recommender) Answer(user string, n int) ([]Recommendation, Basis, error) {
+func (r *Recommender) Answer(user string, n int) (*Answer, error) {
 	var err error
 	u := placeOf(r.Data.UserIDs, user)
 	switch {
@@ -298,32 +244,33 @@ func (r *Recommender) Answer(user string, n int) ([]Recommendation, Basis, error
 	case r.saved.Score == nil:
 		err = fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
 	}
-	if err != nil {
-		return nil, Basis{}, err
-	}
 	scores := make([]float64, r.Data.Items)
-	if err = r.score(u, scores); err != nil {
-		return nil, Basis{}, err
+	if err == nil {
+		err = r.score(u, scores)
 	}
-	var rated []int32
-	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
-	return r.list(u, scores, rated, n), Basis{By: ByRun, Ratings: len(rated)}, nil
+	if err != nil {
+		return nil, err
+	}
+	rated, _ := r.train.Row(u)
+	return &Answer{user, Basis{By: ByRun, Ratings: len(rated)}, r.list(u, scores, rated, n)}, nil
 }
 
 // answer recommends by ratings of items of the catalogue.
-func (r *release) answer(user string, own dataset.Ratings, unknown, n int) ([]Recommendation, Basis, error) {
-	b := Basis{By: ByFit, Ratings: own.Len(), Unknown: unknown}
+func (r *release) answer(user string, own dataset.Ratings, unknown, n int) (*Answer, error) {
 	one, err := r.fitted(user, own)
 	if err != nil {
-		return nil, b, err
+		return nil, err
 	}
-	if own.Len() == 0 {
-		b.By = ByPopularity
-		list, failed := one.Popular(n)
-		return list, b, failed
+	a, err := one.Popular(n)
+	if own.Len() > 0 {
+		if a, err = one.Answer(user, n); err == nil {
+			a.By = ByFit
+		}
 	}
-	list, err := one.Recommend(user, n)
-	return list, b, err
+	if err == nil {
+		a.User, a.Unknown = user, unknown
+	}
+	return a, err
 }
 
 // Given is a rating that a user gives.
@@ -335,20 +282,20 @@ type Given struct {
 // ErrGiven is wrapped by the error for given ratings that cannot be used.
 var ErrGiven = errors.New("these ratings cannot be used")
 
-// AnswerTo recommends to a user by the ratings that the user gives. The run need not know the user, and no
-// rating is kept.
-func (r *Recommender) AnswerTo(user string, given []Given, n int) ([]Recommendation, Basis, error) {
+// AnswerTo recommends to any user by the ratings that the user gives. No rating is kept.
+func (r *Recommender) AnswerTo(user string, given []Given, n int) (*Answer, error) {
 	if len(given) == 0 && r.saved.Popularity != nil {
-		list, err := r.Popular(n)
-		return list, Basis{By: ByPopularity}, err
+		a, err := r.Popular(n)
+		a.User = user
+		return a, err
 	}
 	rel, err := r.released()
 	if err != nil {
-		return nil, Basis{}, err
+		return nil, err
 	}
 	own, unknown, err := rel.given(given)
 	if err != nil {
-		return nil, Basis{}, err
+		return nil, err
 	}
 	return rel.answer(user, own, unknown, n)
 }
@@ -374,8 +321,7 @@ func (r *Recommender) released() (*release, error) {
 // given checks ratings that a user gives, and returns the ratings of items of the catalogue.
 func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err error) {
 	low, high := r.items.Min-r.items.Shift, r.items.Max-r.items.Shift
-	all := make([]read.Rating, 0, len(list))
-	seen := make(map[dataset.ID]bool, len(list))
+	values, seen := make(map[int32]float32), make(map[dataset.ID]bool, len(list))
 	for k, x := range list {
 		value := high // a click
 		if x.Rating != nil {
@@ -395,16 +341,11 @@ func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err err
 			return own, 0, err
 		}
 		seen[x.Item] = true
-		all = append(all, read.Rating{User: "user", Item: string(x.Item), Value: value})
+		if at, ok := r.place[string(x.Item)]; ok {
+			values[at] = float32(float64(float32(value)) + r.items.Shift)
+		} else {
+			unknown++
+		}
 	}
-	if len(all) == 0 {
-		return dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}, 0, nil
-	}
-	set, err := read.FromRatings("given ratings", all, read.Options{Min: &low, Max: &high})
-	if err != nil {
-		return own, 0, fmt.Errorf("%w: %w", ErrGiven, err)
-	}
-	set = set.Raised()
-	own, unknown = r.mapped(set, set.ByUser(), 0)
-	return own, unknown, nil
+	return r.rated(values), unknown, nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/loopback"
 )
 
@@ -83,16 +84,13 @@ func badf(format string, args ...any) error {
 
 // statusOf returns the status of the answer to a request that failed.
 func statusOf(err error) int {
-	var bad badRequest
-	switch {
-	case errors.As(err, &bad):
+	if bad, ok := errors.AsType[badRequest](err); ok {
 		return bad.status
-	case errors.Is(err, ErrNotThere):
-		return http.StatusNotFound
-	case errors.Is(err, ErrAmbiguous):
-		return http.StatusConflict
-	case errors.Is(err, ErrGiven):
-		return http.StatusBadRequest
+	}
+	for is, status := range map[error]int{ErrNotThere: http.StatusNotFound, ErrAmbiguous: http.StatusConflict, ErrGiven: http.StatusBadRequest} {
+		if errors.Is(err, is) {
+			return status
+		}
 	}
 	return http.StatusUnprocessableEntity
 }
@@ -154,12 +152,7 @@ func (r *Recommender) replySimilar(q *http.Request) (any, error) {
 	if by != Cosine && by != Inner {
 		return nil, badf("by is %q; it must be %s or %s", by, Cosine, Inner)
 	}
-	item, list, err := r.Similar(said["item"], n, by)
-	return struct {
-		Item  Item        `json:"item"`
-		Items []Neighbour `json:"items"`
-		Note  string      `json:"note,omitempty"`
-	}{item, list, r.Doubt(list, by)}, err
+	return r.Similar(said["item"], n, by)
 }
 
 func (r *Recommender) replyHealth(*http.Request) (any, error) {
@@ -183,43 +176,36 @@ func WithToken(h http.Handler, token string) http.Handler {
 	})
 }
 
-// Local answers requests that address this machine by one of its own names, and refuses others with
-// 403.
+// Local answers requests that address this machine by a name of its own, and refuses others with 403.
 func Local(h http.Handler) http.Handler {
 	return loopback.Handler(h, func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusForbidden, problem{fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host)})
 	})
 }
 
-// recommended recommends to a user by given ratings or, without any, as the run knows the user. A user that the run does not
-// know gets the popular items.
-func (r *Recommender) recommended(user string, given []Given, n int) (any, error) {
-	var list []Recommendation
-	var basis Basis
-	var err error
+// recommended recommends by given ratings, else to a user of the run, else by popularity.
+func (r *Recommender) recommended(user string, given []Given, n int) (*Answer, error) {
 	if user == "" || len(given) > 0 {
-		list, basis, err = r.AnswerTo(user, given, n)
-	} else if list, basis, err = r.Answer(user, n); errors.Is(err, ErrNotThere) {
+		return r.AnswerTo(user, given, n)
+	}
+	a, err := r.Answer(user, n)
+	if errors.Is(err, ErrNotThere) {
 		if popular, failed := r.Popular(n); failed == nil {
-			list, basis, err = popular, Basis{By: ByPopularity}, nil
+			popular.User = user
+			return popular, nil
 		}
 	}
-	return struct {
-		User string `json:"user"`
-		Basis
-		Items []Recommendation `json:"items"`
-	}{user, basis, list}, err
+	return a, err
 }
 
 // texts returns ids as texts; "" for null.
 func texts(ids []*dataset.ID) []string {
-	list := make([]string, len(ids))
-	for k, id := range ids {
-		if id != nil {
-			list[k] = string(*id)
+	return lists.Map(ids, func(id *dataset.ID) string {
+		if id == nil {
+			return ""
 		}
-	}
-	return list
+		return string(*id)
+	})
 }
 
 // problem is the answer to a request that failed.
@@ -250,8 +236,7 @@ func body(q *http.Request, to any, form string) error {
 	return nil
 }
 
-// query returns the values of a request by GET, and the number of items that it asks for. Names are NAME=DEFAULT; the
-// first must be there.
+// query returns the values of a request by GET and its top. Names are NAME=DEFAULT; the first must be there.
 func query(q *http.Request, names ...string) (map[string]string, int, error) {
 	given, err := url.ParseQuery(q.URL.RawQuery)
 	if err != nil {
@@ -297,9 +282,7 @@ const ModelHeader = "Fedsim-Model"
 type Live struct {
 	dir  string
 	open func(ctx context.Context, dir string) (*Recommender, error)
-
-	now    atomic.Pointer[livingModel]
-	failed atomic.Pointer[staleModel] // nil: the newest model answers
+	now  atomic.Pointer[livingModel]
 }
 
 // livingModel is a model that answers.
@@ -307,16 +290,13 @@ type livingModel struct {
 	handler http.Handler
 	name    string // see ModelHeader
 	version string
+
+	// failed says why the newer model of another version cannot be opened; nil if the newest model answers.
+	failed error
+	newer  string
 }
 
-// staleModel is a newer model that cannot be opened.
-type staleModel struct {
-	version string
-	err     error
-}
-
-// OpenLive opens the model that a folder has now. open is called with the folder, links followed, and may be called
-// again by Refresh.
+// OpenLive opens the model that a folder has now. open gets the folder, links followed; Refresh calls it again.
 func OpenLive(ctx context.Context, dir string, open func(ctx context.Context, dir string) (*Recommender, error)) (*Live, error) {
 	l := &Live{dir: dir, open: open}
 	_, err := l.Refresh(ctx)
@@ -327,9 +307,13 @@ func OpenLive(ctx context.Context, dir string, open func(ctx context.Context, di
 // no newer one. After an error the model before it stays, and the error is returned once for each newer model.
 func (l *Live) Refresh(ctx context.Context) (name string, err error) {
 	dir, version, err := versionOf(l.dir)
-	now, stale := l.now.Load(), l.failed.Load()
-	if err == nil && now != nil && now.version == version {
-		l.failed.Store(nil)
+	var now livingModel
+	if before := l.now.Load(); before != nil {
+		now = *before
+	}
+	defer func() { l.now.Store(&now) }()
+	said := now.failed
+	if now.failed = nil; err == nil && now.version == version {
 		return "", nil
 	}
 	var r *Recommender
@@ -337,16 +321,14 @@ func (l *Live) Refresh(ctx context.Context) (name string, err error) {
 		r, err = l.open(ctx, dir)
 	}
 	if err != nil {
-		l.failed.Store(&staleModel{version, err})
-		if stale != nil && stale.version == version && stale.err.Error() == err.Error() {
-			return "", nil // it was said
+		again := said != nil && said.Error() == err.Error() && now.newer == version
+		if now.failed, now.newer = err, version; again {
+			err = nil
 		}
 		return "", err
 	}
-	name = cmp.Or(r.Session, filepath.Base(dir))
-	l.now.Store(&livingModel{Handler(r), name, version})
-	l.failed.Store(nil)
-	return name, nil
+	now = livingModel{handler: Handler(r), name: cmp.Or(r.Session, filepath.Base(dir)), version: version}
+	return now.name, nil
 }
 
 // versionOf follows the links of a folder's name, and describes its files.
@@ -390,8 +372,8 @@ func (l *Live) Watch(ctx context.Context, every time.Duration, told func(name st
 func (l *Live) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	m := l.now.Load()
 	w.Header().Set(ModelHeader, m.name)
-	if stale := l.failed.Load(); stale != nil && q.URL.Path == "/health" && q.Method == http.MethodGet {
-		answer(w, http.StatusOK, map[string]string{"status": "stale", "model": m.name, "error": "a newer model cannot be opened: " + stale.err.Error()})
+	if m.failed != nil && q.URL.Path == "/health" && q.Method == http.MethodGet {
+		answer(w, http.StatusOK, map[string]string{"status": "stale", "model": m.name, "error": "a newer model cannot be opened: " + m.failed.Error()})
 		return
 	}
 	m.handler.ServeHTTP(w, q)

@@ -241,19 +241,16 @@ func (c *similarCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	item, list, err := r.Similar(c.Item, c.Top, recommend.Cosine)
+	like, err := r.Similar(c.Item, c.Top, recommend.Cosine)
 	if err != nil {
 		return misnamed(err)
 	}
-	if doubt := r.Doubt(list, recommend.Cosine); doubt != "" {
-		fmt.Fprintf(s.err, "warning: %s\n", doubt)
+	if like.Note != "" {
+		fmt.Fprintf(s.err, "warning: %s\n", like.Note)
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, struct {
-			Item  recommend.Item        `json:"item"`
-			Items []recommend.Neighbour `json:"items"`
-		}{item, list})
+		return cli.PrintJSON(s.out, like)
 	}
-	fmt.Fprintf(s.out, "like %s\n\n", item)
-	return recommend.PrintNeighbours(s.out, list, recommend.Cosine)
+	fmt.Fprintf(s.out, "like %s\n\n", like.Item)
+	return like.Print(s.out)
 }

@@ -55,10 +55,7 @@ func (c *dataListCmd) Run(s verb.Streams) error {
 		}
 		list = append(list, line)
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.Out, list)
-	}
-	return printTable(s.Out, "list", list)
+	return show(s.Out, c.Format, "list", list)
 }
 
 //go:embed data.tmpl
@@ -75,8 +72,11 @@ var dataTables = template.Must(template.New("data").Funcs(template.FuncMap{
 	},
 }).Parse(dataText))
 
-// printTable writes a table of data.tmpl.
-func printTable(w io.Writer, name string, v any) error {
+// show writes a report: as an object where the format is json, else by a form of data.tmpl.
+func show(w io.Writer, format, name string, v any) error {
+	if format == "json" {
+		return cli.PrintJSON(w, v)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	return errors.Join(dataTables.ExecuteTemplate(t, name, v), t.Flush())
 }
@@ -143,10 +143,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s verb.Streams) error {
 			info.ByPopularity = eval.ByPopularity(features, eval.NewBuckets(set.Ratings, c.Buckets))
 		}
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.Out, info)
-	}
-	return printTable(s.Out, "info", info)
+	return show(s.Out, c.Format, "info", info)
 }
 
 func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {

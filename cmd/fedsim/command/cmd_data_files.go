@@ -39,10 +39,7 @@ func (c *dataGetCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	p.Clear()
-	if c.Format == "json" {
-		return cli.PrintJSON(s.Out, r)
-	}
-	return printTable(s.Out, "got", r)
+	return show(s.Out, c.Format, "got", r)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -222,8 +219,5 @@ func (c *dataVerifyCmd) Run(ctx context.Context, s verb.Streams) error {
 	if len(v.Checks) == 0 && err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		return errors.Join(cli.PrintJSON(s.Out, v), err, v.Err())
-	}
-	return errors.Join(printTable(s.Out, "verified", v), err, v.Err())
+	return errors.Join(show(s.Out, c.Format, "verified", v), err, v.Err())
 }

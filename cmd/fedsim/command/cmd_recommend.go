@@ -129,12 +129,11 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.All {
 		return c.allUsers(ctx, s, r)
 	}
-	var list []recommend.Recommendation
-	basis := recommend.Basis{By: recommend.ByPopularity}
+	var a *recommend.Answer
 	if c.Cold {
-		list, err = r.Popular(c.Top)
+		a, err = r.Popular(c.Top)
 	} else {
-		list, basis, err = r.Answer(string(c.User), c.Top)
+		a, err = r.Answer(string(c.User), c.Top)
 	}
 	if errors.Is(err, recommend.ErrNotThere) { // the caller owns the data, and may see ids
 		ids := r.Data.UserIDs
@@ -144,23 +143,20 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return namedWrongly(err)
 	}
-	if basis.Unknown > 0 {
-		fmt.Fprintf(s.Err, "note: %d of the ratings of %s are of items that the run did not have, and are left out\n", basis.Unknown, c.User)
+	if a.Unknown > 0 {
+		fmt.Fprintf(s.Err, "note: %d of the ratings of %s are of items that the run did not have, and are left out\n", a.Unknown, c.User)
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, struct {
-			Run  string     `json:"run"`
-			User dataset.ID `json:"user"`
-			recommend.Basis
-			Items []recommend.Recommendation `json:"items"`
-		}{c.Folder, c.User, basis, list})
+			Run string `json:"run"`
+			*recommend.Answer
+		}{c.Folder, a})
 	}
-	fmt.Fprintln(s.Out, c.headline(r, basis))
-	if basis.By != recommend.ByPopularity && r.OrdersByMore() {
-		fmt.Fprintln(s.Out, "in the order of score: popularity, taste and stars together (statistics.order-weight)")
+	head := map[string]any{
+		"User": c.User, "Name": algorithm.Name.Of(r.Config), "Data": r.Data.Name, "By": a.By, "Ratings": a.Ratings,
+		"Organisations": algorithm.Of(r.Config).About().Clients.Organisations(), "Ordered": r.OrdersByMore(),
 	}
-	fmt.Fprintln(s.Out)
-	return r.PrintRecommendations(s.Out, list)
+	return errors.Join(show(s.Out, c.Format, "recommended", head), r.PrintRecommendations(s.Out, a.Items))
 }
 
 // place names the data that were asked.
@@ -169,22 +165,6 @@ func (c *recommendCmd) place(r *recommend.Recommender) string {
 		return c.Data
 	}
 	return r.Data.Name
-}
-
-// headline says what a list rests on.
-func (c *recommendCmd) headline(r *recommend.Recommender, b recommend.Basis) string {
-	name := algorithm.Name.Of(r.Config)
-	switch b.By {
-	case recommend.ByPopularity:
-		if algorithm.Of(r.Config).About().Clients.Organisations() {
-			return fmt.Sprintf("for a user of whom nothing is known, by %s: the mean of the organisation's own users", name)
-		}
-		return fmt.Sprintf("for a user of whom nothing is known, by %s on %s: the released popularity of the items", name, r.Data.Name)
-	case recommend.ByFit:
-		return fmt.Sprintf("for user %s, fitted by %d of the user's ratings to the items that %s released on %s; what the user rated is left out", c.User, b.Ratings, name, r.Data.Name)
-	default:
-		return fmt.Sprintf("for user %s, by %s on %s; what the user rated in training is left out", c.User, name, r.Data.Name)
-	}
 }
 
 // allUsers writes the lists of all users.
@@ -239,22 +219,21 @@ func (c *similarCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	item, list, err := r.Similar(c.Item, c.Top, recommend.Near(c.By))
+	like, err := r.Similar(c.Item, c.Top, recommend.Near(c.By))
 	if err != nil {
 		return namedWrongly(err)
 	}
-	if doubt := r.Doubt(list, recommend.Near(c.By)); doubt != "" {
-		fmt.Fprintf(s.Err, "warning: %s\n", doubt)
+	if like.Note != "" {
+		fmt.Fprintf(s.Err, "warning: %s\n", like.Note)
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, struct {
-			Run   string                `json:"run"`
-			Item  recommend.Item        `json:"item"`
-			Items []recommend.Neighbour `json:"items"`
-		}{c.Folder, item, list})
+			Run string `json:"run"`
+			*recommend.Likeness
+		}{c.Folder, like})
 	}
-	fmt.Fprintf(s.Out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
-	return recommend.PrintNeighbours(s.Out, list, recommend.Near(c.By))
+	fmt.Fprintf(s.Out, "like %s, by %s on %s\n\n", like.Item, algorithm.Name.Of(r.Config), r.Data.Name)
+	return like.Print(s.Out)
 }
 
 type overlapCmd struct {
@@ -283,8 +262,5 @@ func (c *overlapCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.Out, o)
-	}
-	return o.Print(s.Out)
+	return verb.PrintAs(s.Out, c.Format, o)
 }

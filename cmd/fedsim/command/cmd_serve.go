@@ -72,7 +72,15 @@ func (c *serveCmd) Run(ctx context.Context, s verb.Streams) error {
 	var watch sync.WaitGroup
 	defer func() { stop(); watch.Wait() }()
 	if c.Reload > 0 {
-		watch.Go(func() { r.Watch(watching, c.Reload, func(name string, err error) { c.told(s, name, err) }) })
+		watch.Go(func() {
+			r.Watch(watching, c.Reload, func(name string, err error) {
+				if err != nil {
+					fmt.Fprintf(s.Err, "warning: a newer model at %s cannot be opened, and the model before it answers: %v\n", c.Folder, err)
+				} else {
+					fmt.Fprintf(s.Err, "a newer model answers: %s\n", name)
+				}
+			})
+		})
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
@@ -88,15 +96,6 @@ func (c *serveCmd) Run(ctx context.Context, s verb.Streams) error {
 		err = server.Close()
 	}
 	return err
-}
-
-// told says that a newer model answers, or why it does not.
-func (c *serveCmd) told(s verb.Streams, name string, err error) {
-	if err != nil {
-		fmt.Fprintf(s.Err, "warning: a newer model at %s cannot be opened, and the model before it answers: %v\n", c.Folder, err)
-		return
-	}
-	fmt.Fprintf(s.Err, "a newer model answers: %s\n", name)
 }
 
 type exportCmd struct {

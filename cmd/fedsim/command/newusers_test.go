@@ -120,7 +120,7 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, _, err := r.Answer(set.UserIDs[3], 5)
+			want, err := r.Answer(set.UserIDs[3], 5)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,14 +128,14 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 			if algorithm.Find(name).About().OnlyRanks { // trained on likes of at least four stars, and on all of a user who is not held out
 				given = slices.DeleteFunc(givenOf(set, set.Ratings, 3), func(g recommend.Given) bool { return *g.Rating < 4 })
 			}
-			got, basis, err := r.AnswerTo("guest", given, 5)
+			got, err := r.AnswerTo("guest", given, 5)
 			switch {
 			case !fits && !errors.Is(err, recommend.ErrNotOwn):
 				t.Errorf("ratings were taken in: %v", err)
 			case !fits:
-			case err != nil || basis.By != recommend.ByFit:
-				t.Errorf("%v, %+v", err, basis)
-			case cmp.Diff(untied(want), untied(got), cmpopts.EquateApprox(0, 1e-9)) != "":
+			case err != nil || got.By != recommend.ByFit:
+				t.Errorf("%v, %+v", err, got)
+			case cmp.Diff(untied(want.Items), untied(got.Items), cmpopts.EquateApprox(0, 1e-9)) != "":
 				t.Errorf("by the training ratings (-run +fit):\n%s", cmp.Diff(want, got))
 			}
 			if _, err = r.Popular(3); (err == nil) != slices.Contains(popular, name) && fits {
@@ -160,28 +160,28 @@ func changed(t *testing.T, dir, path string, set *dataset.Set, fits bool) {
 	if fits {
 		want = recommend.Basis{By: recommend.ByFit, Ratings: before, Unknown: 1}
 	}
-	list, basis, err := r.Answer(set.UserIDs[0], 400)
-	if err != nil || basis != want {
-		t.Errorf("a user of the run: %+v, %v; want %+v", basis, err, want)
+	got, err := r.Answer(set.UserIDs[0], 400)
+	if err != nil || got.Basis != want {
+		t.Fatalf("a user of the run: %+v, %v; want %+v", got, err, want)
 	}
-	for _, x := range list {
+	for _, x := range got.Items {
 		if slices.ContainsFunc(givenOf(set, set.Ratings, 0), func(g recommend.Given) bool { return string(g.Item) == x.ID }) {
 			t.Errorf("%s is rated, and recommended", x.ID)
 		}
 	}
-	list, basis, err = r.Answer("guest", 2)
+	got, err = r.Answer("guest", 2)
 	switch {
-	case fits && (err != nil || len(list) != 2 || basis != recommend.Basis{By: recommend.ByFit, Ratings: 2}):
-		t.Errorf("a guest: %v, %+v, %v", list, basis, err)
+	case fits && (err != nil || len(got.Items) != 2 || got.Basis != recommend.Basis{By: recommend.ByFit, Ratings: 2}):
+		t.Errorf("a guest: %+v, %v", got, err)
 	case !fits && (!errors.Is(err, recommend.ErrNotOwn) || !strings.Contains(err.Error(), "Run again with the new ratings")):
 		t.Errorf("a guest: %v", err)
 	}
-	list, basis, err = r.Answer("stranger", 2)
+	got, err = r.Answer("stranger", 2)
 	switch popular, failed := r.Popular(2); {
 	case !fits && !errors.Is(err, recommend.ErrNotOwn), fits && failed != nil && !errors.Is(err, recommend.ErrNoPopularity):
 		t.Errorf("a stranger: %v", err)
-	case fits && failed == nil && (err != nil || basis.By != recommend.ByPopularity || cmp.Diff(popular, list) != ""):
-		t.Errorf("a stranger: %v, %+v, %v", list, basis, err)
+	case fits && failed == nil && (err != nil || got.By != recommend.ByPopularity || cmp.Diff(popular.Items, got.Items) != ""):
+		t.Errorf("a stranger: %+v, %v", got, err)
 	}
 }
 

@@ -157,15 +157,15 @@ func checkSimilar(t *testing.T, r *recommend.Recommender, set *dataset.Set, item
 		cosine := func(j int) float64 {
 			return mat.Dot(items.RowView(of), items.RowView(j)) / mat.Norm(items.RowView(of), 2) / mat.Norm(items.RowView(j), 2)
 		}
-		item, got, err := r.Similar(set.Titles[of], 400, recommend.Cosine)
-		if err != nil || item.ID != set.ItemIDs[of] || len(got) != set.Items-1 {
-			t.Fatalf("%s: like %+v are %d items, %v", set.Titles[of], item, len(got), err)
+		like, err := r.Similar(set.Titles[of], 400, recommend.Cosine)
+		if err != nil || like.Item.ID != set.ItemIDs[of] || len(like.Items) != set.Items-1 {
+			t.Fatalf("%s: like it are %+v, %v", set.Titles[of], like, err)
 		}
-		seen := map[string]bool{item.ID: true}
+		got, seen := like.Items, map[string]bool{like.Item.ID: true}
 		for k, x := range got {
 			j := slices.Index(set.ItemIDs, x.ID)
 			if seen[x.ID] || math.Abs(x.Nearness()-cosine(j)) > 1e-12 || k > 0 && x.Nearness() > got[k-1].Nearness() {
-				t.Errorf("%s, place %d: %+v, the cosine is %v", item, k+1, x, cosine(j))
+				t.Errorf("%s, place %d: %+v, the cosine is %v", like.Item, k+1, x, cosine(j))
 			}
 			seen[x.ID] = true
 		}

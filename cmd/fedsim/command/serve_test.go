@@ -164,8 +164,8 @@ func TestHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := post(t, h, "/predict", map[string][]any{"user": {nil}, "item": {liked[0].ID}}, http.StatusOK)["predicted"]; !reflect.DeepEqual(got, []any{liked[0].Predicted}) {
-		t.Errorf("a user without ratings: %v, want %v", got, liked[0].Predicted)
+	if got := post(t, h, "/predict", map[string][]any{"user": {nil}, "item": {liked.Items[0].ID}}, http.StatusOK)["predicted"]; !reflect.DeepEqual(got, []any{liked.Items[0].Predicted}) {
+		t.Errorf("a user without ratings: %v, want %v", got, liked.Items[0].Predicted)
 	}
 	// A user of the run gets one list by GET and by POST.
 	byGet := get("GET", "/recommend?top=4&user="+user, http.StatusOK)
@@ -217,7 +217,7 @@ func TestHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	stranger := get("GET", "/recommend?user=stranger&top=3", http.StatusOK)
-	if stranger["by"] != "popularity" || stranger["ratings"] != 0.0 || stranger["items"].([]any)[0].(map[string]any)["id"] != popular[0].ID {
+	if stranger["by"] != "popularity" || stranger["ratings"] != 0.0 || stranger["items"].([]any)[0].(map[string]any)["id"] != popular.Items[0].ID {
 		t.Errorf("a stranger gets %v", stranger)
 	}
 }
