@@ -131,7 +131,7 @@ type ReleaseForecast struct {
 	L1         *float64 `json:"l1"`
 	LInf       *float64 `json:"linf"`
 	MaxNonZero int      `json:"max_non_zero"`
-	// Sensitivity is how far one unit of privacy moves the vector at most, if that is less than its norm.
+	// Sensitivity bounds the distance by which one unit of privacy moves the vector, if it is less than the norm.
 	Sensitivity *float64 `json:"sensitivity,omitempty"`
 	IntegerL2   float64  `json:"integer_l2"`
 	IntegerL1   float64  `json:"integer_l1"`

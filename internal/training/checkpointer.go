@@ -35,7 +35,7 @@ type checkpointer struct {
 	next           time.Time // when another is due
 	failed         error     // of the last attempt to write
 	from           *checkpoint
-	resumer        results.Resumer // hears the round from which the run continues; nil: nobody
+	resumer        results.Resumer // hears the round from which the run continues; it may be nil
 }
 
 // newCheckpointer makes the checkpointer of an experiment. To resume, it reads the checkpoint, if there is one.

@@ -167,7 +167,7 @@ func (j *job) interim(f *experiment.Federation, shared []byte) (eval.Quality, er
 	return j.on.Test.Measure(p, j.e.Workers()), model.Failed(p)
 }
 
-// compare measures the baselines, of which the result has those that were done when the context ends.
+// compare measures the baselines. If the context ends meanwhile, the result lacks the others.
 func (j *job) compare(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
