@@ -109,7 +109,9 @@ func (e Event) Validate() error {
 	}
 	var errs problems.List
 	bad := func(holds bool, format string, args ...any) {
-		errs.If(holds, "dp: %s event: "+format, append([]any{e.Mechanism}, args...)...)
+		if holds { // a search for noise asks this often
+			errs.Add("dp: %s event: "+format, append([]any{e.Mechanism}, args...)...)
+		}
 	}
 	field := func(name string, v float64, used bool) {
 		bad(used && !(v > 0 && !math.IsInf(v, 1)), "%s is %v; it must be positive and finite", name, v)
