@@ -140,7 +140,7 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Disconnected:
 		return a.disconnected(now, in)
 	case protocol.Transfer:
-		return a.transfer(in)
+		a.transfer(in)
 	case protocol.Registered:
 		a.forget(in.Client)
 		return a.settle(now)
@@ -232,13 +232,13 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 // start begins the round of a plan: as it was set up ahead, if enough of its clients are
 // still connected.
 func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
-	r, ahead := a.next, true
+	r := a.next
 	if r == nil || r.setup != p.Setup() || r.stage != protocol.StagePrepared || !a.usable(r) {
 		var err error
 		if r, err = a.newRound(p.Setup()); err != nil {
 			return refused(p, err)
 		}
-		ahead, r.anew = false, a.anew
+		r.anew = a.anew
 	}
 	if err := r.sum.Begin(p); err != nil {
 		return refused(p, err)
@@ -249,7 +249,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	r.plan, r.begun = p, now
 	r.begin(now.Add(a.cfg.StageTimeout))
 	var eff protocol.Effects
-	if ahead {
+	if r.ahead {
 		eff = a.begin(r)
 	} else {
 		eff.Send = make([]protocol.Envelope, len(r.chosen))
@@ -374,7 +374,10 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	if waits {
 		return eff
 	}
-	eff.Events = append(eff.Events, a.dismiss(r)...)
+	for _, c := range a.left(r) {
+		r.lose(protocol.ClientID(c))
+		eff.Events = append(eff.Events, lost(r, c))
+	}
 	for c, stage := range r.awaited {
 		if stage == r.stage {
 			eff.Events = append(append(eff.Events, lost(r, c)), a.hushed(r, c, now)...)

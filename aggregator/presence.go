@@ -43,20 +43,19 @@ func (a *Aggregator) announceAgain(in protocol.Connected) []protocol.Envelope {
 }
 
 // transfer notes that a long message begins to pass a client's connection, or has.
-func (a *Aggregator) transfer(in protocol.Transfer) protocol.Effects {
+func (a *Aggregator) transfer(in protocol.Transfer) {
 	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
-		return protocol.Effects{}
+		return
 	}
 	l := &a.lines[in.Client]
 	if in.Begins {
 		l.moving++
-		return protocol.Effects{}
+		return
 	}
 	l.moving--
 	if in.Until.After(l.due) {
 		l.due = in.Until
 	}
-	return protocol.Effects{}
 }
 
 // stretch returns until when the present stage continues, although its time is over: its messages are still
@@ -147,38 +146,21 @@ func (a *Aggregator) leaves(r *round) bool {
 	return r.stage == protocol.StagePrepared && a.repeatable(r)
 }
 
-// left reports whether a client has answered the present stage and is gone.
-func (a *Aggregator) left(r *round, c int) bool {
-	return r.awaited[c] == r.following() && (r.missed[c] || !a.here(c))
-}
-
-// standing counts the clients that have answered the present stage, and are there if they are to be.
-func (a *Aggregator) standing(r *round) int {
-	n := r.answered
-	if a.leaves(r) {
-		for c := range r.awaited {
-			if a.left(r, c) {
-				n--
-			}
-		}
-	}
-	return n
-}
-
-// dismiss loses the clients that have answered the present stage and are gone.
-func (a *Aggregator) dismiss(r *round) []protocol.Event {
+// left are the clients that have answered the present stage, and are gone although they are to be there at its end.
+func (a *Aggregator) left(r *round) (out []int) {
 	if !a.leaves(r) {
 		return nil
 	}
-	var out []protocol.Event
-	for c := range r.awaited {
-		if a.left(r, c) {
-			r.lose(protocol.ClientID(c))
-			out = append(out, lost(r, c))
+	for c, stage := range r.awaited {
+		if stage == r.following() && (r.missed[c] || !a.here(c)) {
+			out = append(out, c)
 		}
 	}
 	return out
 }
+
+// standing counts the clients that have answered the present stage, and are there if they are to be.
+func (a *Aggregator) standing(r *round) int { return r.answered - len(a.left(r)) }
 
 func lost(r *round, c int) protocol.Event {
 	return protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round, Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage}

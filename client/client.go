@@ -257,18 +257,18 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 
 // again continues in a new setup of a round with the inputs that the client has computed, or is computing.
 func (c *Client) again(before, r *round) protocol.Effects {
-	inputs, noise := before.inputs(), before.noise()
+	x := contribution{inputs: before.kept().inputs, shares: before.kept().shares}
 	switch {
 	case !before.computed:
 		c.working.round = r
 		return protocol.Effects{}
-	case inputs == nil:
+	case x.inputs == nil:
 		return c.preparing(r)
 	case r.sum.Heavy():
-		noise = nil // drawn in the setup before, and not in the inputs
+		x.shares = nil // drawn in the setup before, and not in the inputs
 	}
 	c.working = working{}
-	return c.ready(r, contribution{inputs: inputs, shares: noise})
+	return c.ready(r, x)
 }
 
 // preparing has the inputs of a round computed, for the latest setup of it.
@@ -286,19 +286,16 @@ func (c *Client) accept(m *protocol.Announce) error {
 	if c.finished {
 		return errors.New("the session is over")
 	}
-	if err := c.sound.of(p, p.Validate); err != nil {
+	switch err, r := c.sound.of(p, p.Validate), c.round; {
+	case err != nil:
 		return err
-	}
-	if p.Session != c.Session {
+	case p.Session != c.Session:
 		return errors.New("the plan is of another session")
-	}
-	if p.Round < c.last || p.Round <= c.given || p.Round == c.last && m.Anew <= c.anew {
+	case p.Round < c.last || p.Round <= c.given || p.Round == c.last && m.Anew <= c.anew:
 		return fmt.Errorf("round %d is not later than %d, the last one taken up", p.Round, c.last)
-	}
-	if r := c.round; r != nil && r.setup.Round == p.Round && r.plan.Hash() != p.Hash() {
+	case r != nil && r.setup.Round == p.Round && r.plan.Hash() != p.Hash():
 		return fmt.Errorf("round %d was taken up with another plan", p.Round)
-	}
-	if !p.Setup().Chooses(c.id) {
+	case !p.Setup().Chooses(c.id):
 		return fmt.Errorf("round %d asks %d of %d clients, and this is none of them", p.Round, p.Cohort.Clients, p.Cohort.All())
 	}
 	if c.agreed != nil {

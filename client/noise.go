@@ -253,10 +253,8 @@ func (l *latest[K, V]) of(key K, make func() V) V {
 	return known.value
 }
 
-// In the steady state a round is set up while the previous round is under way: keys are advertised
-// with the masked input, and shares dealt with the answer to unmask. A round is then three
-// exchanges with each client instead of five. It has one more where survivors are confirmed, and
-// one more where noise is replaced.
+// In the steady state a round is set up while the previous round is under way (package aggregator): keys are
+// advertised with the masked input, and shares dealt with the answer to unmask.
 
 // ahead makes a round to come; nil if there is none, or if it asks others than this one.
 func (c *Client) ahead(s protocol.Setup) (*round, error) {
@@ -327,24 +325,28 @@ func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err er
 	if err = v.Validate(r.Len); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrOutOfBounds, err)
 	}
-	size := sizeOf(v)
-	if v.Factor != nil && size.nonZero > r.MaxNonZero { // some products may be zero
-		size.nonZero = 0
-		for part := range v.Parts() {
-			size.nonZero += sizeOfAll(part).nonZero
+	x := sizeOf(v.Value)
+	if v.Factor != nil { // the size of a product is the product of the sizes, up to rounding
+		f := sizeOf(v.Factor)
+		x = size{l2: f.l2 * x.l2, l1: f.l1 * x.l1, largest: f.largest * x.largest, nonZero: f.nonZero * x.nonZero}
+		if x.nonZero > r.MaxNonZero { // some products may be zero: they are too small for a float64
+			x.nonZero = 0
+			for part := range v.Parts() {
+				x.nonZero += sizeOf(part).nonZero
+			}
 		}
 	}
-	largest = size.largest
+	largest = x.largest
 	switch {
-	case math.IsNaN(size.l2) || math.IsInf(size.l2, 0):
+	case math.IsNaN(x.l2) || math.IsInf(x.l2, 0):
 		err = fmt.Errorf("%w: it is not finite", ErrOutOfBounds)
-	case size.nonZero > r.MaxNonZero:
+	case x.nonZero > r.MaxNonZero:
 		err = fmt.Errorf("%w: more than the %d non-zero coordinates declared", ErrOutOfBounds, r.MaxNonZero)
-	case math.Sqrt(size.l2) > r.L2*(1+rounding):
+	case math.Sqrt(x.l2) > r.L2*(1+rounding):
 		err = fmt.Errorf("%w: its L2 norm is above the %g declared", ErrOutOfBounds, r.L2)
 	case r.LInf > 0 && largest > r.LInf:
 		err = fmt.Errorf("%w: a coordinate is above the %g declared", ErrOutOfBounds, r.LInf)
-	case r.L1 > 0 && size.l1 > r.L1*(1+rounding):
+	case r.L1 > 0 && x.l1 > r.L1*(1+rounding):
 		err = fmt.Errorf("%w: its L1 norm is above the %g declared", ErrOutOfBounds, r.L1)
 	case largest*r.Scale > 1<<53: // up to there a float64 knows every integer
 		err = fmt.Errorf("%w: a value at scale %g is beyond the integers that a float64 counts", ErrOutOfBounds, r.Scale)
@@ -359,19 +361,8 @@ type size struct {
 	nonZero         int
 }
 
-// sizeOf measures a contribution. The size of a product is the product of the sizes, up to rounding.
-// Only the number of non-zeros may be smaller, if products are too small for a float64.
-func sizeOf(v protocol.Vector) size {
-	x := sizeOfAll(v.Value)
-	if v.Factor == nil {
-		return x
-	}
-	f := sizeOfAll(v.Factor)
-	return size{l2: f.l2 * x.l2, l1: f.l1 * x.l1, largest: f.largest * x.largest, nonZero: f.nonZero * x.nonZero}
-}
-
-// sizeOfAll takes sums in four parts, so that additions do not wait for each other.
-func sizeOfAll(values []float64) size {
+// sizeOf takes sums in four parts, so that additions do not wait for each other.
+func sizeOf(values []float64) size {
 	var parts [4]size
 	for ; len(values) >= len(parts); values = values[len(parts):] {
 		for i, x := range (*[4]float64)(values) {

@@ -39,19 +39,12 @@ func (r *round) hold(inputs []protocol.Integers, noise *shares) {
 	}
 }
 
-func (r *round) inputs() []protocol.Integers {
+// kept is what is held.
+func (r *round) kept() held {
 	if r.held == nil {
-		return nil
+		return held{}
 	}
-	return r.held.inputs
-}
-
-// noise is the noise that the client added; nil if none.
-func (r *round) noise() *shares {
-	if r.held == nil {
-		return nil
-	}
-	return r.held.shares
+	return *r.held
 }
 
 // side is the client's side of a round's sum.
@@ -206,7 +199,7 @@ func (c *Client) finish(r *round, x composed, refusal error) protocol.Effects {
 	switch r.stage {
 	case protocol.StagePrepared:
 		if x.shares != nil {
-			r.hold(r.inputs(), x.shares)
+			r.hold(r.kept().inputs, x.shares)
 		}
 		next = r.next
 		r.masked, _ = x.message.(*protocol.MaskedInput)
@@ -252,7 +245,7 @@ func (c *Client) proceed(m *protocol.Proceed) protocol.Effects {
 	}
 	masked := r.masked
 	r.masked = nil
-	r.hold(nil, r.noise())
+	r.hold(nil, r.kept().shares)
 	c.next, r.next = r.next, nil
 	c.advance(r)
 	eff := protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(masked)}}

@@ -135,14 +135,14 @@ func (c *Client) delivered(m *protocol.Delivery) protocol.Effects {
 	}
 	f := c.masking(r, m)
 	if !c.keeps {
-		r.hold(nil, r.noise()) // inputs may be dense: all clients of a process may be here at once
+		r.hold(nil, r.kept().shares) // inputs may be dense: all clients of a process may be here at once
 	}
 	return c.answer(r, r.sum.Heavy(), f)
 }
 
 // masking composes the masked input. The input of a heavy sum is noised, and so dense, only here.
 func (c *Client) masking(r *round, m *protocol.Delivery) compose {
-	p, sum, inputs, next := r.plan, r.sum, r.inputs(), r.next.side()
+	p, sum, inputs, next := r.plan, r.sum, r.kept().inputs, r.next.side()
 	return func(run protocol.Runner) (x composed, err error) {
 		noised := inputs
 		if sum.Heavy() {
@@ -195,11 +195,11 @@ func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
 // unmask answers the survivors, and the roster of the next round that came with them. Noise that
 // was drawn as work is thinned as work.
 func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
-	return c.answer(r, r.noise() != nil || r.sum.Heavy(), c.unmasking(r, q))
+	return c.answer(r, r.kept().shares != nil || r.sum.Heavy(), c.unmasking(r, q))
 }
 
 func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
-	noise, p, sum, shares, survivors := c.Noise, r.plan, r.sum, r.noise(), r.survivors
+	noise, p, sum, shares, survivors := c.Noise, r.plan, r.sum, r.kept().shares, r.survivors
 	var next *side
 	if n := survivors.Next; c.next != nil && n != nil && n.Round == c.next.setup.Round && c.next.stage == protocol.StageShare {
 		next = c.next.side()

@@ -271,13 +271,12 @@ func (s *Server) model() []byte {
 
 // checkPlan says what is wrong with a plan of the strategy's.
 func (s *Server) checkPlan(p *protocol.Plan) error {
-	if err := p.Validate(); err != nil {
+	switch err := p.Validate(); {
+	case err != nil:
 		return err
-	}
-	if s.durable != nil && p.Session != s.session {
+	case s.durable != nil && p.Session != s.session:
 		return fmt.Errorf("a plan of session %x in session %x", p.Session, s.session)
-	}
-	if p.Round <= s.last {
+	case p.Round <= s.last:
 		return fmt.Errorf("a plan of round %d after %d; no number is used twice", p.Round, s.last)
 	}
 	return nil
