@@ -179,21 +179,14 @@ func (m *member) link(a Attempt, h *Hello) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{attempt: a, own: m.cfg.Seat, to: h.Seat}
-	for _, c := range []struct {
-		from, to Seat
-		aead     *cipher.AEAD
-	}{{l.own, l.to, &l.out}, {l.to, l.own, &l.in}} {
-		info := protocol.NewTranscript("fedsim/align/channel/v1").Bytes(a[:]).Uint(uint64(c.from)).Uint(uint64(c.to)).Encoding()
-		key, err := hkdf.Key(sha256.New, secret, nil, string(info), chacha20poly1305.KeySize)
-		if err != nil {
-			return nil, err
-		}
-		if *c.aead, err = chacha20poly1305.New(key); err != nil {
-			return nil, err
-		}
+	aead := func(from, to Seat) cipher.AEAD {
+		info := protocol.NewTranscript("fedsim/align/channel/v1").Bytes(a[:]).Uint(uint64(from)).Uint(uint64(to)).Encoding()
+		key, _ := hkdf.Key(sha256.New, secret, nil, string(info), chacha20poly1305.KeySize) // so many bytes there always are
+		x, _ := chacha20poly1305.New(key)
+		return x
 	}
-	return l, nil
+	own := m.cfg.Seat
+	return &link{attempt: a, own: own, to: h.Seat, out: aead(own, h.Seat), in: aead(h.Seat, own)}, nil
 }
 
 // say sends messages to a seat, as far as there is room.
@@ -251,10 +244,7 @@ func expand(message, domain []byte) []byte {
 
 // hash is hash_to_ristretto255 of RFC 9380, appendix B.
 func hash(message, domain []byte) *ristretto255.Element {
-	e, err := ristretto255.NewIdentityElement().SetUniformBytes(expand(message, domain))
-	if err != nil {
-		panic(err) // there are 64 bytes
-	}
+	e, _ := ristretto255.NewIdentityElement().SetUniformBytes(expand(message, domain)) // there are 64 bytes
 	return e
 }
 
@@ -265,10 +255,7 @@ func drawScalar(r io.Reader) (*ristretto255.Scalar, error) {
 		if _, err := io.ReadFull(r, b[:]); err != nil {
 			return nil, fmt.Errorf("align: drawing a scalar: %w", err)
 		}
-		s, err := ristretto255.NewScalar().SetUniformBytes(b[:])
-		if err != nil {
-			return nil, err
-		}
+		s, _ := ristretto255.NewScalar().SetUniformBytes(b[:]) // there are 64 bytes
 		if s.Equal(ristretto255.NewScalar()) == 0 {
 			return s, nil
 		}

@@ -4,6 +4,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,9 +118,7 @@ func WriteAll(files ...File) error {
 			err = Rename(name, files[i].Path)
 		}
 		if err != nil {
-			if failed := os.Remove(name); !errors.Is(failed, fs.ErrNotExist) { // it has its name, if only the sync failed
-				err = errors.Join(err, failed)
-			}
+			err = errors.Join(err, Remove(name)) // it may be missing: it has its name, if only the sync failed
 		}
 	}
 	return err
@@ -135,10 +134,7 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 // file wraps fs.ErrExist, and write is then not called.
 func New(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
-		}
-		return err
+		return cmp.Or(err, error(&fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}))
 	}
 	return hidden(path, 0o600, write, publish)
 }
@@ -156,9 +152,7 @@ func hidden(path string, mode fs.FileMode, write func(io.Writer) error, move fun
 		if err = errors.Join(f.Chmod(mode), fill(f, write)); err == nil {
 			err = move(f.Name(), path)
 		}
-		if failed := os.Remove(f.Name()); !errors.Is(failed, fs.ErrNotExist) {
-			err = errors.Join(err, failed)
-		}
+		err = errors.Join(err, Remove(f.Name()))
 	}
 	if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
 		err = fmt.Errorf("%s: %w", path, err)
@@ -247,10 +241,7 @@ func Room(dir string, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	for {
-		if _, err = os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
-			break
-		}
+	for _, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
 		dir = filepath.Dir(dir)
 	}
 	if free, known := Free(dir); known && free < bytes {
@@ -262,6 +253,4 @@ func Room(dir string, bytes uint64) error {
 
 // RoomForModel is Room for a model of so many bytes: the model, two checkpoints and the embeddings of the model in files of
 // their own.
-func RoomForModel(dir string, model int) error { return Room(dir, leastRoom+6*uint64(model)) }
-
-const leastRoom = 1 << 20
+func RoomForModel(dir string, model int) error { return Room(dir, 1<<20+6*uint64(model)) }

@@ -24,10 +24,7 @@ var ErrProof = errors.New("merkle: the proof is not of these leaves")
 
 // Leaf is the hash of a leaf.
 func Leaf(data []byte) Hash {
-	h := sha256.New()
-	h.Write([]byte{0})
-	h.Write(data)
-	return Hash(h.Sum(nil))
+	return sha256.Sum256(append([]byte{0}, data...))
 }
 
 func parent(left, right *Hash) Hash {
