@@ -152,9 +152,9 @@ func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, ta
 		return a.fault(from, stage, err)
 	}
 	err := take()
-	if failure, ok := errors.AsType[*SpoolError](err); ok {
-		a.broken = failure
-		return failure
+	if errors.Is(err, ErrSpool) {
+		a.broken = err
+		return err
 	}
 	if err != nil {
 		err = a.fault(from, stage, err)
@@ -228,7 +228,7 @@ func (a *Aggregator) course() protocol.StageFlow {
 }
 
 // Close ends the present stage: no more messages of it are received. An error that is a protocol.Reason says that no sum is
-// possible any more, so that the next stage need not be run. A *SpoolError says that shares cannot be kept.
+// possible any more, so that the next stage need not be run. An ErrSpool says that shares cannot be kept.
 func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)

@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"cmp"
 	"crypto/ecdh"
 	"crypto/ed25519"
 	"errors"
@@ -64,10 +65,7 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 // Join sets up a round with new secrets, so that a setup that failed can be started again. ErrRound is returned for a round that is
 // not later than the last one begun and not withdrawn, or that belongs to another session.
 func (p *Party) Join(s protocol.Setup) (*Client, error) {
-	if err := p.later(s); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(s.Cohort.Validate(), p.cfg.Params.validateSetup(s)); err != nil {
+	if err := cmp.Or(p.later(s), errors.Join(s.Cohort.Validate(), p.cfg.Params.validateSetup(s))); err != nil {
 		return nil, err
 	}
 	if !s.Chooses(p.cfg.ID) {
@@ -144,10 +142,7 @@ func (c *Client) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != c.setup || c.plan != nil {
 		return ErrPlan
 	}
-	if err := c.party.later(c.setup); err != nil {
-		return err
-	}
-	if err := plan.Validate(); err != nil {
+	if err := cmp.Or(c.party.later(c.setup), plan.Validate()); err != nil {
 		return err
 	}
 	shape, err := c.party.cfg.Params.shape(plan)

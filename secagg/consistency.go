@@ -126,9 +126,6 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	if most := c.setup.Cohort.Liars(); len(out) > most {
 		return nil, fmt.Errorf("%w: %d neighbours deal falsely, and at most %d clients are taken to", ErrShare, len(out), most)
 	}
-	if len(places) == 0 {
-		return nil, nil
-	}
 	shared, errs := c.roster.pairSecrets(ofInputs, c.own[ofInputs].key, c.self, places, nil, run)
 	for i, err := range errs {
 		out[i].Secret = shared[i]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -200,10 +201,7 @@ func (s *Ideal) Begin(p *protocol.Plan) error {
 		return ErrPlan
 	}
 	s.plan = p
-	s.sums = make([][]int64, len(p.Releases))
-	for i, r := range p.Releases {
-		s.sums[i] = make([]int64, r.Len)
-	}
+	s.sums = lists.Map(p.Releases, func(r protocol.Release) []int64 { return make([]int64, r.Len) })
 	return nil
 }
 

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"filippo.io/edwards25519"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/inputproof"
@@ -177,7 +177,7 @@ func (a *Aggregator) opened(run protocol.Runner) error {
 	if x == nil {
 		return nil
 	}
-	err := x.shape.Open(slices.Values(x.proofs), integers(a.sums), x.blindings, run)
+	err := x.shape.Open(x.proofs, integers(a.sums), x.blindings, run)
 	if errors.Is(err, inputproof.ErrRefused) {
 		return &protocol.Unproved{Round: a.plan.Round}
 	}
@@ -191,9 +191,5 @@ func (a *Aggregator) opened(run protocol.Runner) error {
 
 // integers returns what residues stand for.
 func integers(list []*mask.Vector) [][]int64 {
-	out := make([][]int64, len(list))
-	for i, v := range list {
-		out[i] = v.AppendInts(make([]int64, 0, v.Len()))
-	}
-	return out
+	return lists.Map(list, func(v *mask.Vector) []int64 { return v.AppendInts(make([]int64, 0, v.Len())) })
 }

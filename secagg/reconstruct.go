@@ -3,6 +3,7 @@ package secagg
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -66,9 +67,6 @@ func (a *Aggregator) open(l layer, run protocol.Runner) error {
 
 // takeOff takes masks of a layer off the sums that have them.
 func (a *Aggregator) takeOff(l layer, masks []masking, run protocol.Runner) error {
-	if len(masks) == 0 {
-		return nil
-	}
 	for i, r := range a.plan.Releases {
 		if l == ofChanges && r.Noise.Kind != protocol.TwoRound {
 			continue
@@ -109,16 +107,11 @@ func (a *Aggregator) restore(l layer, first, end int, run protocol.Runner) ([]re
 		if !among.Has(i) || l == ofInputs && !a.needed(i) {
 			continue
 		}
-		r := restored{at: i, holder: make([]int, 0, t)}
-		for _, j := range a.graph.Neighbours(i) {
-			if a.answers[l].Has(j) && a.holds(j, i) && len(r.holder) < t {
-				r.holder = append(r.holder, j)
-			}
+		holders := slices.DeleteFunc(a.graph.Neighbours(i), func(j int) bool { return !a.answers[l].Has(j) || !a.holds(j, i) })
+		if len(holders) < t {
+			return nil, a.unrecoverable(i, len(holders), false)
 		}
-		if len(r.holder) < t {
-			return nil, a.unrecoverable(i, len(r.holder), false)
-		}
-		out = append(out, r)
+		out = append(out, restored{at: i, holder: holders[:t]})
 	}
 	var weights weightsCache
 	return out, each(run, len(out), func(i int) error { return a.combine(l, &out[i], &weights) })
@@ -204,13 +197,9 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 // It bounds the memory of keystreams. A large federation has hundreds of thousands of them.
 const OpenMasks = 64
 
-// maskGroups is the largest number of groups that the masks of a sum are divided into. Each group
-// is for one worker with a vector of its own.
-const maskGroups = 16
-
-// unmask takes masks off a sum.
+// unmask takes masks off a sum. They are divided into at most 16 groups, each for one worker with a vector of its own.
 func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) error {
-	groups := min(maskGroups, (len(masks)+OpenMasks-1)/OpenMasks)
+	groups := min(16, (len(masks)+OpenMasks-1)/OpenMasks)
 	var mu sync.Mutex // of v
 	return each(run, groups, func(g int) error {
 		part, err := mask.NewVector(v.Width(), v.Len())
@@ -259,29 +248,21 @@ type OpenSpool func(pieces int64, size int) (Spool, error)
 // message. In active mode shares stay in memory: there are at most graph.CompleteUpTo clients.
 func (a *Aggregator) SpoolTo(above int64, open OpenSpool) { a.above, a.openSpool = above, open }
 
-// SpoolError is returned when a spool fails. It is no fault of a client: the round ends without a sum.
-type SpoolError struct{ Err error }
-
-func (e *SpoolError) Error() string { return fmt.Sprintf("secagg: shares that wait: %v", e.Err) }
-
-// Unwrap returns the spool's error.
-func (e *SpoolError) Unwrap() error { return e.Err }
+// ErrSpool is wrapped by the error of a spool that fails. It is no fault of a client: the round ends without a sum.
+var ErrSpool = errors.New("secagg: shares that wait")
 
 // WaitingShares holds the bytes of all shares of a round: the dealt and the revealed shares, and the files of both.
 type WaitingShares struct{ Dealt, Revealed, Spooled int64 }
 
 // SharedBytes returns the bytes of shares of a round with so many clients and neighbours of each. replaces says that
-// noise is replaced.
+// noise is replaced. A spool on disk may lengthen each piece by 16 bytes, to tell damage.
 func SharedBytes(mode graph.Mode, replaces bool, clients, degree int) WaitingShares {
 	n := layersOf(protocol.Setup{Replaces: replaces})
 	edges := int64(clients) * int64(degree)
 	out := WaitingShares{Dealt: edges * int64(dealtSize(mode, n)), Revealed: edges * int64(n) * shamir.Size}
-	out.Spooled = out.Dealt + out.Revealed + edges*int64(1+n)*sealOverhead
+	out.Spooled = out.Dealt + out.Revealed + edges*int64(1+n)*16
 	return out
 }
-
-// sealOverhead is the number of bytes by which a spool on disk may lengthen each piece, to tell damage.
-const sealOverhead = 16
 
 // shelf has a piece for each client and each of its neighbours, in memory or in a spool.
 type shelf struct {
@@ -298,7 +279,7 @@ func (s *shelf) put(place int, pieces []byte) error {
 		return nil
 	}
 	if err := s.spool.Put(int64(s.graph.Position(place))*int64(s.graph.Degree()), pieces); err != nil {
-		return &SpoolError{err}
+		return fmt.Errorf("%w: %w", ErrSpool, err)
 	}
 	return nil
 }
@@ -311,7 +292,7 @@ func (s *shelf) get(place, peer int) ([]byte, error) {
 	}
 	b, err := s.spool.Get(int64(s.graph.Position(place))*int64(s.graph.Degree()) + int64(slot))
 	if err != nil {
-		return nil, &SpoolError{err}
+		return nil, fmt.Errorf("%w: %w", ErrSpool, err)
 	}
 	return b, nil
 }
@@ -351,7 +332,7 @@ func (a *Aggregator) newShelf(size int) (*shelf, error) {
 	}
 	var err error
 	if s.spool, err = a.openSpool(int64(len(a.roster.members))*int64(a.graph.Degree()), size); err != nil {
-		return nil, &SpoolError{err}
+		return nil, fmt.Errorf("%w: %w", ErrSpool, err)
 	}
 	return s, nil
 }

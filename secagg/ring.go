@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/merkle"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -112,10 +113,7 @@ func (r *roster) shown(g *graph.Graph, place int) *protocol.Roster {
 		return out
 	}
 	places, from := around(g, place), start(g.Position(place), r.choice.Degree, r.clients)
-	out.Members = make([]protocol.Member, len(places))
-	for i, j := range places {
-		out.Members[i] = r.members[j]
-	}
+	out.Members = lists.Map(places, func(at int) protocol.Member { return r.members[at] })
 	out.Ring = &protocol.Ring{Keys: r.ring.keys, Start: from, Proof: r.ring.tree.Prove(span(from, r.choice.Degree, r.clients))}
 	return out
 }

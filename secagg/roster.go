@@ -9,6 +9,7 @@ import (
 
 	"filippo.io/edwards25519/field"
 
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -86,7 +87,7 @@ func (r *roster) graph() (*graph.Graph, error) {
 	if r.ring != nil {
 		return graph.Arrange(r.ring.order, r.choice.Degree)
 	}
-	return graph.New(len(r.members), r.choice.Degree, r.ringSeed(r.hash))
+	return graph.New(len(r.members), r.choice.Degree, entropy.Seed(r.ringSeed(r.hash)))
 }
 
 // find is the place of a client, -1 if it is not on the roster.
@@ -100,15 +101,12 @@ func (r *roster) find(id protocol.ClientID) int {
 
 // verify checks the signatures of the advertisements.
 func (r *roster) verify(run protocol.Runner) error {
-	good := make([]bool, len(r.members))
-	run.Each(len(r.members), func(i int) {
-		m := &r.members[i]
-		good[i] = verifyKeys(r.params, r.setting, m.Client, &m.Keys)
+	return each(run, len(r.members), func(i int) error {
+		if m := &r.members[i]; !verifyKeys(r.params, r.setting, m.Client, &m.Keys) {
+			return fmt.Errorf("the keys of client %d: %w", m.Client, ErrSignature)
+		}
+		return nil
 	})
-	if i := slices.Index(good, false); i >= 0 {
-		return fmt.Errorf("the keys of client %d: %w", r.members[i].Client, ErrSignature)
-	}
-	return nil
 }
 
 // binding is the hash that masks, and the signatures over survivors, are bound to. It covers the
@@ -131,11 +129,9 @@ func (r *roster) changeContext(c mask.Context, u1 partialView) mask.Context {
 
 // survivors checks a set that a sum is to be over: U1, a subset of the clients that delivered shares, or U2, a subset of U1.
 func (r *roster) survivors(set, of partialView) error {
-	c := r.setup.Cohort
-	if err := r.fits(set); err != nil {
+	switch c, err := r.setup.Cohort, r.fits(set); {
+	case err != nil:
 		return err
-	}
-	switch {
 	case !set.known.Subset(of.known) || set.unknown() > of.unknown():
 		return fmt.Errorf("%w: a client among them was lost before", ErrSurvivors)
 	case set.count < c.Required() || set.count <= c.Colluding():
@@ -147,7 +143,7 @@ func (r *roster) survivors(set, of partialView) error {
 // index is where the polynomials are evaluated for a client.
 func index(id protocol.ClientID) shamir.Index { return shamir.Index(id) + 1 }
 
-// indices are those of the clients at places.
+// indices returns where the polynomials are evaluated for the clients at places.
 func (r *roster) indices(places []int) []shamir.Index {
 	return lists.Map(places, func(at int) shamir.Index { return index(r.members[at].Client) })
 }

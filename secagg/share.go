@@ -196,13 +196,12 @@ func (a *Aggregator) checkDealt(dealer, holder int, s *protocol.EncryptedShare) 
 
 // checkSealed says what is wrong with the sizes of an encrypted share.
 func checkSealed(s *protocol.EncryptedShare, mode graph.Mode, n layer) error {
-	if want := plaintextSize(n) + chacha20poly1305.Overhead; len(s.Ciphertext) != want {
+	switch want := plaintextSize(n) + chacha20poly1305.Overhead; {
+	case len(s.Ciphertext) != want:
 		return fmt.Errorf("%w: %d bytes of shares, %d expected", ErrMalformed, len(s.Ciphertext), want)
-	}
-	if (s.Committed != nil) != (mode == graph.Active) {
+	case (s.Committed != nil) != (mode == graph.Active):
 		return fmt.Errorf("%w: shares are committed to in active mode, and in no other", ErrMalformed)
-	}
-	if s.Committed != nil && len(s.Committed.Signature) != ed25519.SignatureSize {
+	case s.Committed != nil && len(s.Committed.Signature) != ed25519.SignatureSize:
 		return fmt.Errorf("%w: a signature of %d bytes", ErrMalformed, len(s.Committed.Signature))
 	}
 	return nil

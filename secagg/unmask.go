@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/mask"
@@ -46,15 +47,13 @@ func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run
 	if err := c.enter(protocol.StageUnmask); err != nil {
 		return nil, err
 	}
-	out := &protocol.Unmask{Round: c.plan.Round}
-	var err error
-	if out.Removed, err = c.removed(removals, run); err != nil {
+	removed, err := c.removed(removals, run)
+	if err != nil {
 		return nil, err
 	}
-	out.Shares = c.reveal(ofInputs, c.arrived.known, c.survivors.known)
-	c.answer = out
+	c.answer = &protocol.Unmask{Round: c.plan.Round, Removed: removed, Shares: c.reveal(ofInputs, c.arrived.known, c.survivors.known)}
 	c.stage = c.course().After(protocol.StageUnmask)
-	return out, nil
+	return c.answer, nil
 }
 
 // removed returns the changes of the client's noise in the form in which they leave. Where noise is split they are in the clear,
@@ -98,11 +97,7 @@ func residues(r protocol.Release, values []int64) (*mask.Vector, error) {
 	if err != nil {
 		return nil, err
 	}
-	values = slices.Clone(values)
-	for j, x := range values {
-		values[j] = lift(uint64(x), r.Width)
-	}
-	return v, v.AddInts(values)
+	return v, v.AddInts(lists.Map(values, func(x int64) int64 { return lift(uint64(x), r.Width) }))
 }
 
 // reveal shows one kind of share of a layer of each neighbour among the clients given: of the seed if its vectors are in the sum,
@@ -135,16 +130,17 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	return a.reveal(ofInputs, a.roster.find(from), m.Shares)
 }
 
+// dealers are the places of the clients of whose secrets in a layer a holder is to reveal shares, in this order.
+func (a *Aggregator) dealers(l layer, holder int) []int {
+	among, _ := a.masked(l)
+	return slices.DeleteFunc(a.graph.Neighbours(holder), func(j int) bool { return !among.Has(j) || !a.holds(holder, j) })
+}
+
 // reveal keeps checked shares that a holder reveals in a layer.
 func (a *Aggregator) reveal(l layer, holder int, shares []protocol.RevealedShare) error {
 	pieces := make([]byte, shamir.Size*a.graph.Degree())
-	next := 0
-	among, _ := a.masked(l)
-	for _, j := range a.graph.Neighbours(holder) {
-		if among.Has(j) && a.holds(holder, j) {
-			copy(pieces[shamir.Size*a.graph.Slot(holder, j):], shares[next].Share[:])
-			next++
-		}
+	for i, j := range a.dealers(l, holder) {
+		copy(pieces[shamir.Size*a.graph.Slot(holder, j):], shares[i].Share[:])
 	}
 	if err := a.revealed[l].put(holder, pieces); err != nil {
 		return err
@@ -189,19 +185,14 @@ func (p *PartialSum) checkRemoved(r protocol.Release, removed []byte) ([]int64, 
 // checkRevealed checks a client's shares of a layer against the clients in its sum and, in active
 // mode, against the dealers' commitments. A share that misses its commitment names its holder.
 func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.RevealedShare) error {
-	among, in := a.masked(l)
-	next := 0
-	for _, j := range a.graph.Neighbours(holder) {
-		if !among.Has(j) || !a.holds(holder, j) {
-			continue
-		}
+	_, in := a.masked(l)
+	dealers := a.dealers(l, holder)
+	for i, j := range dealers {
 		of := a.roster.members[j].Client
-		if next == len(shares) || shares[next].Of != of {
-			return fmt.Errorf("%w: no share of a secret of client %d at place %d", ErrMalformed, of, next)
+		if i == len(shares) || shares[i].Of != of {
+			return fmt.Errorf("%w: no share of a secret of client %d at place %d", ErrMalformed, of, i)
 		}
-		s := &shares[next]
-		next++
-		share, err := shamir.ParseSecret(s.Share[:])
+		share, err := shamir.ParseSecret(shares[i].Share[:])
 		if err != nil {
 			return fmt.Errorf("%w: of client %d: %w", ErrShare, of, err)
 		}
@@ -221,8 +212,8 @@ func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.Reveal
 			return fmt.Errorf("%w: of client %d", ErrShare, of)
 		}
 	}
-	if next != len(shares) {
-		return fmt.Errorf("%w: %d shares, the client holds %d", ErrMalformed, len(shares), next)
+	if len(shares) != len(dealers) {
+		return fmt.Errorf("%w: %d shares, the client holds %d", ErrMalformed, len(shares), len(dealers))
 	}
 	return nil
 }

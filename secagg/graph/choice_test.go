@@ -314,7 +314,7 @@ func TestAggregatorThatChoosesTheDrops(t *testing.T) {
 	lost := p.Clients - p.Required()
 	// cheapest is the fewest honest clients that two separate arcs hold.
 	cheapest := func(degree int, seed byte) int {
-		g, err := New(p.Clients, degree, [SeedSize]byte{seed})
+		g, err := New(p.Clients, degree, [32]byte{seed})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func ExampleChoose_refused() {
 }
 
 func ExampleNew() {
-	var seed [graph.SeedSize]byte
+	var seed [32]byte
 	for i := range seed {
 		seed[i] = byte(i)
 	}

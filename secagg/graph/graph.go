@@ -10,12 +10,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// SeedSize is the length in bytes of the seed that a ring is drawn from.
-const SeedSize = entropy.SeedSize
-
-// permutationLabel names the stream that the ring is drawn from.
-const permutationLabel = "secagg/graph/permutation"
-
 // Graph says who are neighbours on a roster. Clients are numbered from 0 in the
 // roster's order. It is immutable and safe for concurrent use.
 type Graph struct {
@@ -36,7 +30,7 @@ type Graph struct {
 // rejecting, without bias). It reads the AES-256-CTR stream, counter from zero. The key is
 // HKDF-SHA-256(secret = seed, no salt, info = "fedsim/entropy/seed/secagg/graph/permutation").
 // testdata/permutation.json holds an example.
-func New(clients, degree int, seed [SeedSize]byte) (*Graph, error) {
+func New(clients, degree int, seed entropy.Seed) (*Graph, error) {
 	if clients < 2 || clients > MaxClients {
 		return nil, fmt.Errorf("graph: %d clients; it takes 2 to %d", clients, MaxClients)
 	}
@@ -44,7 +38,7 @@ func New(clients, degree int, seed [SeedSize]byte) (*Graph, error) {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	stream := entropy.Seed(seed).Stream(permutationLabel)
+	stream := seed.Stream("secagg/graph/permutation")
 	for i := clients - 1; i > 0 && degree < clients-1; i-- {
 		j, err := entropy.Uniform(stream, uint64(i)+1)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func numbered(i int) (seed [SeedSize]byte) {
+func numbered(i int) (seed [32]byte) {
 	binary.BigEndian.PutUint64(seed[:], uint64(i))
 	return seed
 }
@@ -38,7 +38,7 @@ func TestGoldenVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(want.Clients, want.Degree, [SeedSize]byte(seed))
+	g, err := New(want.Clients, want.Degree, [32]byte(seed))
 	if err != nil {
 		t.Fatal(err)
 	}

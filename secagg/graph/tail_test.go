@@ -82,7 +82,7 @@ func TestFirstIsTheSmallest(t *testing.T) {
 // others fall apart, by searching the graph itself.
 func cuts(t *testing.T, n, k int) []bool {
 	t.Helper()
-	g, err := New(n, k, [SeedSize]byte{1})
+	g, err := New(n, k, [32]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestCutByChoiceAgainstEnumeration(t *testing.T) {
 	const n = 11
 	for _, k := range []int{2, 4, 6, 8} {
 		cut := cuts(t, n, k)
-		g, err := New(n, k, [SeedSize]byte{1}) // as in cuts
+		g, err := New(n, k, [32]byte{1}) // as in cuts
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,15 +97,15 @@ func TestSumIsOfProvedVectors(t *testing.T) {
 			all[i].Add(all[i], blindings[i])
 		}
 	}
-	if err := s.Open(slices.Values(proofs), sums, all, protocol.Workers(2)); err != nil {
+	if err := s.Open(proofs, sums, all, protocol.Workers(2)); err != nil {
 		t.Fatal(err)
 	}
 	sums[2][89]++
-	if err := s.Open(slices.Values(proofs), sums, all, protocol.Workers(2)); !errors.Is(err, ErrRefused) {
+	if err := s.Open(proofs, sums, all, protocol.Workers(2)); !errors.Is(err, ErrRefused) {
 		t.Errorf("another sum: %v", err)
 	}
 	sums[2][89]--
-	if err := s.Open(slices.Values(proofs[1:]), sums, all, protocol.Workers(2)); !errors.Is(err, ErrRefused) {
+	if err := s.Open(proofs[1:], sums, all, protocol.Workers(2)); !errors.Is(err, ErrRefused) {
 		t.Errorf("without a client: %v", err)
 	}
 }

@@ -158,11 +158,11 @@ func TestOracleSmallOrderOpens(t *testing.T) {
 			continue
 		}
 		found = true
-		if err := s.Open(slices.Values([][]byte{c.Proof}), honest.Vectors, blindings, protocol.Workers(1)); err != nil {
+		if err := s.Open([][]byte{c.Proof}, honest.Vectors, blindings, protocol.Workers(1)); err != nil {
 			t.Error(err)
 		}
 		honest.Vectors[0][0]++
-		if err := s.Open(slices.Values([][]byte{c.Proof}), honest.Vectors, blindings, protocol.Workers(1)); !errors.Is(err, ErrRefused) {
+		if err := s.Open([][]byte{c.Proof}, honest.Vectors, blindings, protocol.Workers(1)); !errors.Is(err, ErrRefused) {
 			t.Errorf("another vector: %v", err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestOracleSum(t *testing.T) {
 			t.Errorf("sum %d of blindings is another", i)
 		}
 	}
-	open := func() error { return s.Open(slices.Values(proofs), o.Vectors, given, protocol.Workers(2)) }
+	open := func() error { return s.Open(proofs, o.Vectors, given, protocol.Workers(2)) }
 	if err := open(); err != nil {
 		t.Fatal(err)
 	}

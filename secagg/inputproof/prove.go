@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/bits"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -69,10 +70,7 @@ func appendPoints(dst []byte, points []*point, run protocol.Runner) []byte {
 // write writes values and slacks as bits.
 func (p *prover) write() error {
 	p.bits = make([][]byte, len(p.rows))
-	left := make([]int64, len(p.bounds))
-	for k, b := range p.bounds {
-		left[k] = b.Squares
-	}
+	left := lists.Map(p.bounds, func(b Bound) int64 { return b.Squares })
 	for i := range p.bits {
 		p.bits[i] = make([]byte, p.columns/8)
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha3"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"slices"
 
 	"filippo.io/edwards25519"
@@ -201,15 +200,13 @@ func (s *Shape) product(c challenges, at evaluation, l, r1, r2, t []scalar) bool
 
 // Open returns an ErrRefused unless the proofs commit to vectors with these sums. Each proof must have been verified.
 // Blindings are the sums of the clients' blindings.
-func (s *Shape) Open(proofs iter.Seq[[]byte], sums [][]int64, blindings []*scalar, run protocol.Runner) error {
+func (s *Shape) Open(proofs [][]byte, sums [][]int64, blindings []*scalar, run protocol.Runner) error {
 	values, err := s.tableau(sums)
 	if err != nil || len(blindings) != len(values) {
 		return fmt.Errorf("%w: the sums do not have its shape", ErrRefused)
 	}
-	var list [][]byte
 	h := sha3.NewSHAKE256()
-	for proof := range proofs {
-		list = append(list, proof)
+	for _, proof := range proofs {
 		_, _ = h.Write(proof)
 	}
 	for j := range values {
@@ -222,7 +219,7 @@ func (s *Shape) Open(proofs iter.Seq[[]byte], sums [][]int64, blindings []*scala
 	points := make([]*point, len(s.rows))
 	run.Each(len(points), func(i int) {
 		sum := edwards25519.NewIdentityPoint()
-		for _, proof := range list {
+		for _, proof := range proofs {
 			p := decode(proof[32*i : 32*i+32])
 			if p == nil {
 				return
@@ -243,7 +240,7 @@ func (s *Shape) Open(proofs iter.Seq[[]byte], sums [][]int64, blindings []*scala
 	columns := make([]scalar, s.columns)
 	for j, y := range values {
 		hidden.MultiplyAdd(&w[j], blindings[j], hidden)
-		of.MultiplyAdd(&w[j], ofInt(int64(len(list))*s.bounds[s.values[j]].LInf), of)
+		of.MultiplyAdd(&w[j], ofInt(int64(len(proofs))*s.bounds[s.values[j]].LInf), of)
 		for m, x := range y {
 			columns[m].MultiplyAdd(&w[j], ofInt(x), &columns[m])
 		}

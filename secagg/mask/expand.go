@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
@@ -23,12 +24,7 @@ type rows [4][blockSize + 5*64]byte
 // So a mask is subtracted at no cost.
 var (
 	zeros [blockSize]byte
-	ones  = func() (b [blockSize]byte) {
-		for i := range b {
-			b[i] = 0xff
-		}
-		return b
-	}()
+	ones  = [blockSize]byte(bytes.Repeat([]byte{0xff}, blockSize))
 )
 
 // Term is a mask and its sign in a sum.

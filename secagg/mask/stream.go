@@ -16,9 +16,6 @@ const SecretSize = 32
 // KeySize is the length in bytes of the AES-128 key of a mask.
 const KeySize = 16
 
-// domain is the first item of the transcript that every key is derived from.
-const domain = "fedsim/secagg/mask/v1"
-
 // Kind says whose secret a mask comes from.
 type Kind uint8
 
@@ -72,7 +69,7 @@ func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([Key
 	if err := errors.Join(wrong...); err != nil {
 		return [KeySize]byte{}, fmt.Errorf("mask: vector %q: %w", spec.Name, err)
 	}
-	info := protocol.NewTranscript(domain).Text(kind.String()).Bytes(ctx.Session[:]).Uint(ctx.Round).Bytes(ctx.Binding[:]).
+	info := protocol.NewTranscript("fedsim/secagg/mask/v1").Text(kind.String()).Bytes(ctx.Session[:]).Uint(ctx.Round).Bytes(ctx.Binding[:]).
 		Text(spec.Name).Uint(uint64(spec.Width)).Uint(uint64(spec.Len)).Encoding()
 	defer clear(secret[:])
 	derived, err := hkdf.Key(sha256.New, secret[:], nil, string(info), KeySize)

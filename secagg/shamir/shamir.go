@@ -107,9 +107,7 @@ func uniform(scalars []edwards25519.Scalar, random io.Reader) error {
 		return fmt.Errorf("shamir: drawing %d random bytes: %w", len(buf), err)
 	}
 	for i := range scalars {
-		if _, err := scalars[i].SetUniformBytes(buf[size*i:][:size]); err != nil {
-			return fmt.Errorf("shamir: reducing random bytes: %w", err)
-		}
+		_, _ = scalars[i].SetUniformBytes(buf[size*i:][:size]) // 64 bytes fit
 	}
 	return nil
 }
@@ -122,10 +120,8 @@ type Secret struct {
 // NewSecret draws a uniform secret: 64 bytes of random, little endian, modulo ℓ.
 func NewSecret(random io.Reader) (Secret, error) {
 	var s [1]edwards25519.Scalar
-	if err := uniform(s[:], random); err != nil {
-		return Secret{}, err
-	}
-	return Secret{s[0]}, nil
+	err := uniform(s[:], random)
+	return Secret{s[0]}, err
 }
 
 // ParseSecret decodes what [Secret.Bytes] returns. The error is ErrEncoding
@@ -159,10 +155,7 @@ func ParseShare(holder Index, b []byte) (Share, error) {
 		return Share{}, fmt.Errorf("%w: a share for holder 0", ErrHolder)
 	}
 	v, err := parse(fmt.Sprintf("the share of holder %d", holder), b)
-	if err != nil {
-		return Share{}, err
-	}
-	return Share{Holder: holder, value: v}, nil
+	return Share{Holder: holder, value: v}, err
 }
 
 // Bytes returns the 32 bytes of the share, little endian, without its holder.
