@@ -41,12 +41,10 @@ type Driver struct {
 // error: nothing that depends on such a record leaves.
 func (d *Driver) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	work, done := make(chan task), make(chan struct{})
-	go func() {
-		defer close(done)
-		d.do(ctx, work)
-	}()
-	defer func() { cancel(); <-done }() // when the piece of work at hand is done
+	work := make(chan task)
+	var doing sync.WaitGroup
+	doing.Go(func() { d.do(ctx, work) })
+	defer func() { cancel(); doing.Wait() }() // when the piece of work at hand is done
 	var waiting []task
 	wake := time.NewTimer(time.Hour)
 	wake.Stop()
