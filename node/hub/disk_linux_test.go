@@ -317,7 +317,7 @@ func TestExcludedOnABadDisk(t *testing.T) {
 	if err = errors.Join(os.Remove(blocked), os.Mkdir(blocked, 0o700), a.Check()); err != nil {
 		t.Errorf("once there is one: %v", err)
 	}
-	if got := a.loadExcluded(protocol.SessionID{}, registry.List()).clients(); len(got) != 1 || got[0] != 0 {
+	if got := a.loadExcluded(protocol.SessionID{}, registry.List()).List; len(got) != 1 || got[0].Client != 0 {
 		t.Errorf("the file has clients %v, want client 0", got)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
-	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
@@ -359,10 +358,6 @@ func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.Li
 		}
 	}
 	return out
-}
-
-func (x *exclusions) clients() []protocol.ClientID {
-	return lists.Map(x.List, func(e exclusion) protocol.ClientID { return e.Client })
 }
 
 // keepExcluded keeps whom the role has excluded, of a list's clients. That it cannot be

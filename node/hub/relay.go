@@ -42,7 +42,6 @@ type RelayConfig struct {
 // the session is. It keeps nothing on disk: a relay that is started again is a new relay.
 type Relay struct {
 	hub  *Aggregator // faces clients
-	up   *upstream
 	link *peer.Conn
 }
 
@@ -65,13 +64,13 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{up: &upstream{presence: make(chan struct{}, 1)}}
+	r := new(Relay)
 	if r.link, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Aggregator}, peer.RelayID, cfg.Log, cfg.Transports...); err != nil {
 		return nil, err
 	}
 	r.link.Waits = session.Observing(cfg.Observer).Waits
 	r.hub, err = newAggregator(ctx, AggregatorConfig{Identity: cfg.Identity, Federation: cfg.Federation, Registry: registry, Listen: cfg.Listen,
-		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports}, r.up)
+		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports}, &upstream{presence: make(chan struct{}, 1)})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (r *Relay) Close() error { return r.hub.Close() }
 
 // Check says that the relay has no connection to the aggregator, if so.
 func (r *Relay) Check() error {
-	if r.up.lost.Load() == nil {
+	if r.hub.above.lost.Load() == nil {
 		return nil
 	}
 	return errCutOff
@@ -113,7 +112,7 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // sendAway closes the connections of all clients, if the aggregator has been away for too long.
 func (r *Relay) sendAway() {
-	if !r.up.cutOff(r.hub.now()) {
+	if !r.hub.above.cutOff(r.hub.now()) {
 		return
 	}
 	r.hub.mu.Lock()
@@ -132,7 +131,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	if err = r.learn(w); err != nil {
 		return err
 	}
-	r.up.lost.Store(nil)
+	r.hub.above.lost.Store(nil)
 	r.hub.cfg.Observer.Waits("")
 	r.hub.cfg.Log.Info().Msg("registered with the aggregator")
 	described, err := r.gather(ctx, st)
@@ -209,7 +208,7 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-r.up.presence:
+		case <-r.hub.above.presence:
 		case n := <-notices:
 			switch err := n.Err; {
 			case err != nil:
@@ -305,7 +304,7 @@ func (s *hubSession) sendUp(m protocol.Message) error {
 // lose notes since when the connection is lost. Clients are sent away if that lasts.
 func (r *Relay) lose() {
 	now := r.hub.now()
-	r.up.lost.CompareAndSwap(nil, &now)
+	r.hub.above.lost.CompareAndSwap(nil, &now)
 	time.AfterFunc(patience+time.Second, r.sendAway)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
@@ -226,7 +227,7 @@ func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admis
 			}
 			return sum, nil
 		},
-		Rounds: uint64(s.terms.Steps.Rounds()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
+		Rounds: uint64(s.terms.Steps.Rounds()), SitOut: s.terms.SitOut, Excluded: lists.Map(excluded.List, func(e exclusion) protocol.ClientID { return e.Client }),
 		Presence: true, Grace: grace, Tail: s.terms.Tail, Gather: s.terms.Patience(),
 	}))
 	return s
