@@ -84,7 +84,7 @@ func kinds(items, rank int) map[string]kernel.Params {
 	perItem.Gramian = kernel.PerItem
 	encoded := full(items, rank)
 	encoded.Solver, encoded.Features = solver.Encoded, someFeatures(items)
-	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Decay: encoder.Linear, Steps: 12, Batch: items/2 + 1, Ridge: 1e-3}
+	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Steps: 12, Batch: items/2 + 1, Ridge: 1e-3}
 	ids := encoded
 	ids.Features, ids.Encoder.Dense, ids.Resample = nil, false, 4
 	encodedConvex := encoded

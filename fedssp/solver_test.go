@@ -289,7 +289,7 @@ func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
 			closed := newStrategy(t, p, 40, variance)
 			e := p
 			e.Solver = solver.Encoded
-			e.Encoder = encoder.Settings{StartNorm: 0.5, Optimiser: encoder.SGD, Rate: 4, Decay: encoder.Constant, Steps: 3000}
+			e.Encoder = encoder.Settings{StartNorm: 0.5, Optimiser: encoder.SGD, Rate: 4, Steps: 6000}
 			fitted := newStrategy(t, e, 40, variance)
 			closed.Current().Items = append([]float64(nil), fitted.Current().Items...) // one start for both
 			others := make([]*user.User, len(users))

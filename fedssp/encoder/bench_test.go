@@ -65,7 +65,7 @@ func BenchmarkFit(b *testing.B) {
 	for i := range rank {
 		o.gramian[i*rank+i] = 1
 	}
-	s := Settings{Dense: true, IDs: true, StartNorm: 1, Optimiser: Adam, Rate: 1e-3, Decay: Constant, Steps: steps}
+	s := Settings{Dense: true, IDs: true, StartNorm: 1, Optimiser: Adam, Rate: 1e-3, Steps: steps}
 	e, err := New(f, items, rank, s, 1)
 	if err != nil {
 		b.Fatal(err)
@@ -88,7 +88,7 @@ func BenchmarkFit(b *testing.B) {
 	}
 	run, products := protocol.Workers(runtime.GOMAXPROCS(0)), time.Duration(0)
 	for b.Loop() {
-		if err := e.Fit(o, 1, run); err != nil {
+		if err := e.Fit(o, 1, Slice{0, 1}, run); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

@@ -59,7 +59,7 @@ func TestPassCost(t *testing.T) {
 		rank       int
 		want       float64
 	}{{false, true, 4, 12}, {true, false, 2, 8 + 16}} {
-		e, err := New(f, 3, c.rank, Settings{Dim: 4, Dense: c.dense, IDs: c.ids, StartNorm: 1, Optimiser: Adam, Rate: 1, Decay: Constant, Steps: 1}, 1)
+		e, err := New(f, 3, c.rank, Settings{Dim: 4, Dense: c.dense, IDs: c.ids, StartNorm: 1, Optimiser: Adam, Rate: 1, Steps: 1}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,10 +62,10 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// By hand: plain steps against gradient and ridge at rates that fall linearly to a tenth; the first
+// By hand: plain steps against gradient and ridge at rates that fall to a tenth; the first
 // step of Adam is as long as the rate in every coordinate.
 func TestDescend(t *testing.T) {
-	s := Settings{IDs: true, StartNorm: 1, Optimiser: SGD, Rate: 0.5, Decay: Linear, Steps: 3, Ridge: 0.2}
+	s := Settings{IDs: true, StartNorm: 1, Optimiser: SGD, Rate: 0.5, Steps: 3, Ridge: 0.2}
 	e, err := New(nil, 2, 2, s, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/problems"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -239,20 +240,7 @@ const (
 // Optimisers lists all rules.
 var Optimisers = []Optimiser{Adam, SGD}
 
-// Decay is the schedule by which the learning rate falls over the steps of a round, from
-// Settings.Rate at the first.
-type Decay string
-
-const (
-	// Constant keeps the rate.
-	Constant Decay = "constant"
-	// Cosine falls along half a cosine, to a tenth at the last step.
-	Cosine Decay = "cosine"
-	// Linear falls evenly, to a tenth at the last step.
-	Linear Decay = "linear"
-)
-
-// lastRate is the fraction of the rate at the last step of a falling schedule.
+// lastRate is the fraction of the rate at the last step of several.
 const lastRate = 0.1
 
 // Settings describes the encoder and its fit. Callers keep numbers in their ranges.
@@ -271,9 +259,8 @@ type Settings struct {
 	StartNorm float64
 
 	Optimiser Optimiser
-	Rate      float64 // learning rate; above 0
-	Decay     Decay
-	Steps     int // gradient steps of a round; at least 1
+	Rate      float64 // learning rate of the first step; above 0
+	Steps     int     // gradient steps of a round; at least 1
 	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the items
 	// into batches whose sizes differ by at most one.
 	Batch int
@@ -293,16 +280,13 @@ func (s Settings) Validate(rank int) error {
 	return errors.Join(errs...)
 }
 
-// rate is the learning rate of a step, counted from 0.
+// rate is the learning rate of a step, counted from 0: it falls along half a cosine.
 func (s Settings) rate(step int) float64 {
-	if s.Decay == Constant || s.Steps == 1 {
+	if s.Steps == 1 {
 		return s.Rate
 	}
 	left := 1 - float64(step)/float64(s.Steps-1) // from 1 to 0
-	if s.Decay == Cosine {
-		left = (1 - math.Cos(math.Pi*left)) / 2
-	}
-	return s.Rate * (lastRate + (1-lastRate)*left)
+	return s.Rate * (lastRate + (1-lastRate)*(1-math.Cos(math.Pi*left))/2)
 }
 
 // Visits returns Σ_j β_j of the am-ssp paper, appendix C: the expected number of items in the
@@ -425,17 +409,12 @@ func fingerprint(f *dataset.ItemFeatures, rank int, s Settings, seed uint64) [32
 	return [32]byte(h.Sum(nil))
 }
 
-// Save returns the state between two calls of Fit or FitPart.
+// Save returns the state between two calls of Fit.
 func (e *Encoder) Save() []byte {
 	b := append(make([]byte, 0, e.stateSize()), stateDomain...)
 	b = append(b, e.fingerprint[:]...)
 	b = binary.BigEndian.AppendUint64(b, e.opt.steps)
-	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
-		for _, x := range xs {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-		}
-	}
-	return b
+	return model.AppendFloats(model.AppendFloats(model.AppendFloats(b, e.theta...), e.opt.mean...), e.opt.sq...)
 }
 
 func (e *Encoder) stateSize() int {
@@ -465,18 +444,14 @@ func (e *Encoder) Restore(state []byte) error {
 	if steps > most {
 		return fmt.Errorf("encoder: the state's optimiser has taken %d steps; %d is the most it can keep", steps, most)
 	}
-	b = b[8:]
-	n := len(e.theta)
-	for i := range len(b) / 8 {
-		x := math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	numbers, n := model.Floats(b[8:]), len(e.theta)
+	for i, x := range numbers {
 		if math.IsNaN(x) || math.IsInf(x, 0) || i >= 2*n && x < 0 {
 			return fmt.Errorf("encoder: number %d of the state is %v; all are finite, and running squares not negative", i, x)
 		}
 	}
-	for k, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
-		for i := range xs {
-			xs[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*(k*n+i):]))
-		}
+	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
+		numbers = numbers[copy(xs, numbers):]
 	}
 	e.opt.steps = steps
 	return nil

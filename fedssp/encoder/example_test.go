@@ -25,13 +25,13 @@ func Example() {
 		Start: []int32{0, 1, 2, 3, 5}, Value: []int32{0, 0, 1, 0, 1}, Weight: []float64{1, 1, 1, 1, 1},
 	}}}
 	e, err := encoder.New(features, 4, 1, encoder.Settings{
-		StartNorm: 1, Optimiser: encoder.SGD, Rate: 1, Decay: encoder.Constant, Steps: 200,
+		StartNorm: 1, Optimiser: encoder.SGD, Rate: 1, Steps: 200,
 	}, 1)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err = e.Fit(towards{2, 4, 9, 6}, 1, protocol.Workers(1)); err != nil {
+	if err = e.Fit(towards{2, 4, 9, 6}, 1, encoder.Slice{Of: 1}, protocol.Workers(1)); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -216,19 +216,13 @@ var ErrDiverged = errors.New("encoder: the fit diverged")
 
 // Slice is one of Of equal parts of a round's steps; Index counts them from 0. Each secure sum
 // gets a part if a round draws noise several times (SSP-i and the forms between it and SSP-c).
-// Decay and epochs continue from part to part.
+// Rates and epochs continue from part to part.
 type Slice struct{ Index, Of int }
 
-// Fit takes the gradient steps of a round (Algorithm 5 of the paper, lines 6 to 9). It takes
-// Settings.Steps of them, from the present parameters.
-// The round number determines the mini-batches. After [ErrDiverged] θ is back at the public
-// start.
-func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
-	return e.FitPart(o, round, Slice{0, 1}, run)
-}
-
-// FitPart takes a part of the steps of a round, from where the last one ended. See [Encoder.Fit].
-func (e *Encoder) FitPart(o Objective, round uint64, part Slice, run protocol.Runner) error {
+// Fit takes a part of the gradient steps of a round (Algorithm 5 of the paper, lines 6 to 9), from where the
+// last part ended. Together the parts take Settings.Steps. The round number determines the mini-batches. After
+// [ErrDiverged] θ is back at the public start.
+func (e *Encoder) Fit(o Objective, round uint64, part Slice, run protocol.Runner) error {
 	steps := e.settings.Steps
 	if part.Of < 1 || part.Of > steps || part.Index < 0 || part.Index >= part.Of {
 		return fmt.Errorf("encoder: part %d of %d of %d steps; parts are counted from 0, of as many as there are steps at most",

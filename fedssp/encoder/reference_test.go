@@ -179,7 +179,7 @@ type variant struct {
 }
 
 func plain() Settings {
-	return Settings{StartNorm: 1, Optimiser: SGD, Rate: 0.1, Decay: Constant, Steps: 1}
+	return Settings{StartNorm: 1, Optimiser: SGD, Rate: 0.1, Steps: 1}
 }
 
 func variants() []variant {

@@ -21,7 +21,7 @@ func TestRestoreGoesOn(t *testing.T) {
 			whole, _ := c.build(t, 12, 3)
 			var states [][]byte
 			next := func(e *Encoder, at int) {
-				if err := e.FitPart(o, uint64(at/3), Slice{at % 3, 3}, serial); err != nil {
+				if err := e.Fit(o, uint64(at/3), Slice{at % 3, 3}, serial); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -160,7 +160,7 @@ func TestStateOfAnother(t *testing.T) {
 		}
 	}
 	faster := s
-	faster.Rate, faster.Steps, faster.Batch, faster.Ridge, faster.Decay = 1, 9, 2, 1, Cosine
+	faster.Rate, faster.Steps, faster.Batch, faster.Ridge = 1, 9, 2, 1
 	if fingerprint(films(4), 3, faster, 1) != base {
 		t.Error("another rate has another fingerprint")
 	}
@@ -196,7 +196,7 @@ func FuzzRestore(f *testing.F) {
 		if got := e.Save(); !bytes.Equal(got, want) {
 			t.Errorf("%x is saved as %x, want %x", state, got, want)
 		}
-		if err := e.Fit(still{}, 2, serial); err == nil && e.Restore(e.Save()) != nil {
+		if err := e.Fit(still{}, 2, Slice{0, 1}, serial); err == nil && e.Restore(e.Save()) != nil {
 			t.Errorf("after a fit: %v", e.Restore(e.Save()))
 		}
 	})

@@ -290,7 +290,7 @@ func (s *Strategy) Outer() (step int, part encoder.Slice) {
 // FitEncoder takes the gradient steps of one sum. V follows when the outer step ends.
 func (s *Strategy) FitEncoder(y *Equations, run protocol.Runner) error {
 	step, part := s.Outer()
-	if err := s.Encoder.FitPart(y.objective(run), uint64(step+1), part, run); err != nil {
+	if err := s.Encoder.Fit(y.objective(run), uint64(step+1), part, run); err != nil {
 		return fmt.Errorf("fedssp: %w", err)
 	}
 	s.Encoded = true

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -199,7 +198,7 @@ func checkOptimiser(c config.Config) string {
 	}
 	switch {
 	case !f.Offers(learns):
-		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
+		return exact + " is for ssp-c, am-ssp and am-ssp-ids"
 	case Keys.Gramian.Is(c, string(kernel.PerItem)) && !Of(c).Variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, kernel.One)
 	case Keys.Resample.Or(c, 1) > 1:
@@ -211,30 +210,11 @@ func checkOptimiser(c config.Config) string {
 
 func learns(x kernel.Traits) bool { return x.Learns }
 
-// listed joins words as a sentence lists them.
-func listed(words []string) string {
-	if n := len(words) - 1; n > 0 {
-		return strings.Join(words[:n], ", ") + " and " + words[n]
-	}
-	return strings.Join(words, "")
-}
-
-// pooledNames lists the algorithms whose encoder may be solved for.
-func pooledNames() []string {
-	var names []string
-	for _, a := range algorithm.All() {
-		if f, ok := a.(formed); ok && f.FormOf().Offers(learns) {
-			names = append(names, f.FormOf().Name)
-		}
-	}
-	return names
-}
-
 // EncoderOf returns the settings of the encoder in a configuration in which nothing is open.
 func EncoderOf(c config.Config) encoder.Settings {
 	return encoder.Settings{
 		Dim: Keys.dim.Int(c), Dense: Keys.dense.Chosen(c) == yes, IDs: Keys.ids.Is(c, yes), StartNorm: Keys.startNorm.Value(c),
-		Optimiser: encoder.Optimiser(Keys.Optimiser.Of(c)), Rate: Keys.rate.Value(c), Decay: encoder.Cosine, Steps: Keys.steps.Int(c),
+		Optimiser: encoder.Optimiser(Keys.Optimiser.Of(c)), Rate: Keys.rate.Value(c), Steps: Keys.steps.Int(c),
 		Batch: Keys.batch.Int(c),
 	}
 }

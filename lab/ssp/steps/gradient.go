@@ -196,7 +196,7 @@ func (x gradient) Read(p *kernel.Params, s settings.Settings) {
 func (gradient) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return nil, encoder.Settings{
 		IDs: true, StartNorm: p.StartSpread * math.Sqrt(float64(p.Rank)),
-		Optimiser: encoder.SGD, Rate: 1, Decay: encoder.Constant, Steps: 1,
+		Optimiser: encoder.SGD, Rate: 1, Steps: 1,
 	}
 }
 
