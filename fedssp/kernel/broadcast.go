@@ -139,41 +139,25 @@ func (m *Model) Centre() float64 {
 	return m.Mean
 }
 
-// Place returns an item's place among the items that are trained on, and true; for another item its
-// Place among the others, and false.
-func (m *Model) Place(j int) (at int, trainedOn bool) {
+// Place returns the place among the items that are trained on of an item that a client has rated; of another item ^ its
+// place among the others.
+func (m *Model) Place(j int) int {
 	if m.Chosen == nil || !m.Chosen.Late {
-		return j, true
+		return j
 	}
-	if at = int(m.Chosen.Place[j]); at < 0 {
-		return ^at, false
-	}
-	return at, true
+	return int(m.Chosen.Place[j])
 }
 
 // ItemBias is the bias of an item that a client has rated; 0 if there is none.
 func (m *Model) ItemBias(j int) float64 {
-	at, trainedOn := m.Place(j)
-	switch {
-	case trainedOn && m.Bias != nil:
-		return m.Bias[at]
-	case !trainedOn && m.RestBias != nil:
-		return m.RestBias[at]
-	}
-	return 0
+	_, bias := m.at(m.Place(j), 0)
+	return bias
 }
 
 // Row is the embedding of an item that a client has rated; nil if there is none.
 func (m *Model) Row(j int) []float64 {
-	at, trainedOn := m.Place(j)
-	rows, d := m.Items, m.Params.Rank
-	if !trainedOn {
-		rows = m.Rest
-	}
-	if rows == nil {
-		return nil
-	}
-	return rows[at*d : (at+1)*d]
+	row, _ := m.at(m.Place(j), m.Params.Rank)
+	return row
 }
 
 // Encode returns the model in its broadcast form.

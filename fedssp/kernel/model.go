@@ -17,19 +17,25 @@ func (m *Model) item(j, d int) (row []float64, bias float64) {
 	if m.Unchosen {
 		return nil, 0
 	}
-	at, rows, biases := j, m.Items, m.Bias
 	if m.Chosen != nil {
-		if at = int(m.Chosen.Place[j]); at < 0 {
-			at, rows, biases = ^at, m.Rest, m.RestBias // a choice by weights has biases of all items
-		}
+		j = int(m.Chosen.Place[j])
+	}
+	return m.at(j, d)
+}
+
+// at returns the embedding and bias at a place among the items that are trained on, or at ^place among the others.
+func (m *Model) at(place, d int) (row []float64, bias float64) {
+	rows, biases := m.Items, m.Bias
+	if place < 0 {
+		place, rows, biases = ^place, m.Rest, m.RestBias // a choice by weights has biases of all items
 	}
 	if biases != nil {
-		bias = biases[at]
+		bias = biases[place]
 	}
-	if rows == nil {
-		return nil, bias
+	if rows != nil {
+		row = rows[place*d : (place+1)*d]
 	}
-	return rows[at*d : (at+1)*d], bias
+	return row, bias
 }
 
 // Nothing reports whether an embedding says nothing about its item: it is empty, or all its numbers

@@ -86,7 +86,7 @@ func (c *Contribution) trainedOn(v protocol.Vector) protocol.Vector {
 	}
 	n := 0
 	for i, j := range v.Index {
-		if at, trainedOn := c.Model.Place(int(j)); trainedOn {
+		if at := c.Model.Place(int(j)); at >= 0 {
 			v.Index[n], v.Factor[n] = uint32(at), v.Factor[i]
 			n++
 		}
