@@ -37,12 +37,23 @@ type Params struct {
 	OrderWeight float64
 	Split       BudgetSplit
 
-	CountsParams
-	MeanParams
+	// Private counts say how many users rated an item. They serve weights, samples and the choice of items.
+	CountCap    int     // θ_c, the most items that a user counts; of releases that need counts only
+	CountMargin float64 // added to the counts, in deviations of their noise; at least 0
+	// MeanCap is k, the most ratings of a user that enter the mean. 0: nothing is released, and the
+	// middle of the scale is used. Explicit feedback only.
+	MeanCap int
+	// TopItems is the number of items with the largest private counts that are trained on; 0: all
+	// items are.
+	TopItems int
+	// ByWeights chooses the items by the weights that come with the biases of all items, and not by
+	// counts before them. The other items keep their biases. Only statistics are limited to the
+	// chosen items; the rest covers the whole catalogue.
+	ByWeights bool
+
 	BiasParams
 	StatisticsParams
 	WeighingParams
-	SelectionParams
 	UserParams
 	SolverParams
 
@@ -60,17 +71,6 @@ type BudgetSplit struct {
 	// Gramian is the part of a sum's μ² for second-order statistics. Moments or gradients have the
 	// rest.
 	Gramian float64
-}
-
-// SelectionParams selects the items that are trained on.
-type SelectionParams struct {
-	// TopItems is the number of items with the largest private counts that are trained on; 0: all
-	// items are.
-	TopItems int
-	// ByWeights chooses the items by the weights that come with the biases of all items, and not by
-	// counts before them. The other items keep their biases. Only statistics are limited to the
-	// chosen items; the rest covers the whole catalogue.
-	ByWeights bool
 }
 
 // BiasParams holds the settings of item biases.
@@ -112,13 +112,6 @@ type CMFParams struct {
 	Sweeps int
 }
 
-// CountsParams holds the settings of private counts. A count is the number of users who rated an
-// item. Counts serve weights, samples and the choice of items.
-type CountsParams struct {
-	CountCap    int     // θ_c, the most items that a user counts; of releases that need counts only
-	CountMargin float64 // added to the counts, in deviations of their noise; at least 0
-}
-
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
 	return p.Rounds > 0 && p.Solver.Traits().Encodes
@@ -134,13 +127,6 @@ func (p *Params) Middle() float64 { return (p.Min + p.Max) / 2 }
 
 // Packed is the length of a packed d x d matrix.
 func (p *Params) Packed() int { return p.Rank * (p.Rank + 1) / 2 }
-
-// MeanParams holds the settings of the private mean of ratings.
-type MeanParams struct {
-	// MeanCap is k, the most ratings of a user that enter the mean. 0: nothing is released, and the
-	// middle of the scale is used. Explicit feedback only.
-	MeanCap int
-}
 
 // PoolParams holds the settings of learned priors (package posterior). An item's bias and embedding
 // before its ratings follow from its features and from how often it is rated. The statistics say

@@ -14,7 +14,7 @@ func ExampleSteps() {
 	steps, err := stage.Steps(kernel.Params{
 		Items: 1000, Rank: 8, Min: 1, Max: 5, Feedback: kernel.Explicit,
 		Split:            kernel.BudgetSplit{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},
-		MeanParams:       kernel.MeanParams{MeanCap: 50},
+		MeanCap:          50,
 		BiasParams:       kernel.BiasParams{Bias: true, ClipBias: 1.5, BiasRidge: 4, UserBiasRidge: 2},
 		StatisticsParams: kernel.StatisticsParams{Gramian: kernel.One, ClipUser: 0.5, ClipRating: 1, Rounds: 2, Resample: 1},
 		WeighingParams:   kernel.WeighingParams{Budgeting: kernel.Weights},

@@ -171,7 +171,7 @@ func (Counting) Keys() []*config.Key {
 }
 
 func (Counting) Read(p *kernel.Params, s settings.Settings) {
-	p.CountsParams = kernel.CountsParams{CountCap: settings.Keys.CountCap.Int(s.Config), CountMargin: settings.Keys.CountMargin.Value(s.Config)}
+	p.CountCap, p.CountMargin = settings.Keys.CountCap.Int(s.Config), settings.Keys.CountMargin.Value(s.Config)
 	p.Split.Counts = settings.Keys.ShareCounts.Value(s.Config)
 }
 
