@@ -27,10 +27,6 @@ type sharedRows struct {
 	ids   []string
 }
 
-func sharedItems(s *algorithm.Setup) sharedRows {
-	return sharedRows{s, "item_embeddings", s.Data.ItemIDs}
-}
-
 func (x *sharedRows) Shared(shared []byte) ([]model.Embeddings, error) {
 	b, err := model.NewBroadcast(shared, len(x.ids), algorithm.Rank.Int(x.setup.Config))
 	if err != nil {
@@ -60,7 +56,7 @@ func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 	if !LearningRate.Of(c).Given {
 		LearningRate.Set(&s.Config, chooseRate(s, p))
 	}
-	return &usersInstance{sharedItems(s), p}, nil
+	return &usersInstance{sharedRows{s, "item_embeddings", s.Data.ItemIDs}, p}, nil
 }
 
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {

@@ -34,7 +34,7 @@ func openParties(s *algorithm.Setup, p kernel.Params, f *family, parts split.Par
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
 	ownItems := f.about.Clients == algorithm.ItemParties
-	x := &partyInstance{sharedItems(s), partyParamsOf(s, p, ownItems), ownItems, f.gradients, parts}
+	x := &partyInstance{sharedRows{s, "item_embeddings", s.Data.ItemIDs}, partyParamsOf(s, p, ownItems), ownItems, f.gradients, parts}
 	if ownItems {
 		x.sharedRows = sharedRows{s, "user_embeddings", s.Data.UserIDs}
 	}

@@ -31,7 +31,7 @@ func TestStartFromReleasedRows(t *testing.T) {
 		t.Errorf("the start is %v, want %v", got, want)
 	}
 	algorithm.Rank.Set(&s.Config, 2)
-	x := sharedItems(s)
+	x := sharedRows{s, "item_embeddings", s.Data.ItemIDs}
 	list, err := x.Record(released3{}, nil)
 	if err != nil || !slices.Equal(list[0].IDs, []string{"b", "new", "a", "gone"}) || !slices.Equal(list[0].Matrix.Row(3), []float64{0, 0.5}) {
 		t.Errorf("the record is %v %v; the item that is gone must stay", list[0].IDs, list[0].Matrix)

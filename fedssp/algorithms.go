@@ -84,18 +84,6 @@ func Register(about algorithm.About, form settings.Form) {
 	algorithm.MustRegister(f)
 }
 
-// takes reports whether the algorithm has a stage.
-func (f *family) takes(x stage.Stage) bool {
-	switch x.(type) {
-	case stage.Ranking:
-		return f.form.Ranks
-	case stage.Statistics:
-		return f.form.LearnsItems
-	default:
-		return true
-	}
-}
-
 // complete adds the fields that all algorithms of the package share.
 func (f *family) complete() {
 	a := &f.about
@@ -145,7 +133,7 @@ func (f *family) keys() []*config.Key {
 		own = append(own, settings.Keys.Learn.Key, settings.Keys.Unobserved.Key)
 	}
 	for _, x := range stage.All {
-		if f.takes(x) {
+		if f.form.LearnsItems || x != stage.Stage(stage.Statistics{}) {
 			own = append(own, x.Keys()...)
 		}
 	}
