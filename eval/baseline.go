@@ -73,48 +73,36 @@ const (
 // regressions. It sees all ratings: it is not private.
 func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 	b := &Biases{Mean: train.Mean(), Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
-	rows, sums, counts := train.ByUser(), make([]float64, train.Items), make([]float64, train.Items)
+	rows, sums, counts := train.ByUser(), make([]float64, train.Items), Popularity(train)
 	parts := (train.Users + biasPart - 1) / biasPart
 	wave := make([][]float64, min(biasWave, parts))
 	for i := range wave {
 		wave[i] = make([]float64, train.Items)
 	}
-	each := func(total []float64, work func(user int, sum []float64)) {
-		clear(total)
+	for sweep := range biasSweeps + 1 { // A sweep computes a user's bias and adds it at once to the items of the next sweep.
+		clear(sums)
 		for first := 0; first < parts; first += len(wave) {
 			now := wave[:min(len(wave), parts-first)]
 			run.Each(len(now), func(i int) {
 				clear(now[i])
 				for u := biasPart * (first + i); u < min(biasPart*(first+i+1), train.Users); u++ {
-					work(u, now[i])
+					rows.Lend(u, func(items []int32, values []float32) {
+						if sweep > 0 {
+							b.Users[u] = b.ofUser(items, values)
+						}
+						if sweep == biasSweeps {
+							return
+						}
+						for k, j := range items {
+							now[i][j] += float64(values[k]) - b.Mean - b.Users[u]
+						}
+					})
 				}
 			})
 			for _, part := range now {
-				floats.Add(total, part)
+				floats.Add(sums, part)
 			}
 		}
-	}
-	each(counts, func(u int, sum []float64) {
-		rows.Lend(u, func(items []int32, _ []float32) {
-			for _, j := range items {
-				sum[j]++
-			}
-		})
-	})
-	for sweep := range biasSweeps + 1 { // A sweep computes a user's bias and adds it at once to the items of the next sweep.
-		each(sums, func(u int, sum []float64) {
-			rows.Lend(u, func(items []int32, values []float32) {
-				if sweep > 0 {
-					b.Users[u] = b.ofUser(items, values)
-				}
-				if sweep == biasSweeps {
-					return
-				}
-				for k, j := range items {
-					sum[j] += float64(values[k]) - b.Mean - b.Users[u]
-				}
-			})
-		})
 		if sweep == biasSweeps {
 			break
 		}

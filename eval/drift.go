@@ -80,25 +80,24 @@ const nearest = 1e-6
 // order. It returns nil if there are no two different times, or if a number is not finite. A NaN
 // time counts as no time.
 func newDrift(times, left []float64, variance float64) *drift {
-	times, left = timed(times, left)
-	order := model.Indices(len(times))
+	order := slices.DeleteFunc(model.Indices(len(times)), func(k int32) bool { return math.IsNaN(times[k]) })
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
 	d := &drift{tau: driftGaps * medianGap(times, order)}
 	if !(d.tau > 0) || math.IsInf(d.tau, 0) {
 		return nil
 	}
 	var ratings, sum []float64
-	of := make([]int, len(times)) // for each rating, its state
+	of := make([]int, len(times)) // for each rating, its state, counted from 1; 0 without a time
 	for _, k := range order {
 		x, n := times[k]/d.tau, len(d.at)
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+		if math.IsInf(x, 0) {
 			return nil
 		}
 		if n == 0 || x-d.at[n-1] > nearest {
 			d.at, ratings, sum = append(d.at, x), append(ratings, 0), append(sum, 0)
 			n++
 		}
-		of[k] = n - 1
+		of[k] = n
 		ratings[n-1]++
 		sum[n-1] += left[k]
 	}
@@ -114,26 +113,16 @@ func newDrift(times, left []float64, variance float64) *drift {
 	return d
 }
 
-// timed drops ratings without a time, whose time is NaN.
-func timed(times, left []float64) (kept, of []float64) {
-	if !slices.ContainsFunc(times, math.IsNaN) {
-		return times, left
-	}
-	for k, at := range times {
-		if !math.IsNaN(at) {
-			kept, of = append(kept, at), append(of, left[k])
-		}
-	}
-	return kept, of
-}
-
 // trust is the factor for the drift: the regression of ratings on the drift that the other ratings
 // predict for each. It follows from the spread of the states. Users with few ratings get about half
 // of the drift. If times mean nothing, like the times of an import, the factor is almost zero.
 func (d *drift) trust(of []int, left, spread []float64) float64 {
 	product, square := 0.5, 1.
 	for k, s := range of {
-		x := left[k] - (left[k]-d.state[s])/(1-spread[s])
+		if s == 0 {
+			continue
+		}
+		x := left[k] - (left[k]-d.state[s-1])/(1-spread[s-1])
 		product += x * left[k]
 		square += x * x
 	}

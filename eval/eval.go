@@ -85,30 +85,32 @@ func (t *Test) rank(h split.HeldOut, p model.Predictor, run protocol.Runner) Qua
 
 // Validate is Measure on the validation part; nil if there is none.
 func (t *Test) Validate(p model.Predictor, run protocol.Runner) *Quality {
-	if t.Validation == nil {
+	switch {
+	case t.Validation == nil:
 		return nil
+	case t.Held != nil:
+		return new(t.rank(t.Held.Validation, p, run))
 	}
-	if t.Held != nil {
-		q := t.rank(t.Held.Validation, p, run)
-		return &q
-	}
-	q := t.measure(t.Validation, p, run)
-	return &q
+	return new(t.measure(t.Validation, p, run))
+}
+
+// errorSums are sums over the errors of one user.
+type errorSums struct{ n, squared, absolute float64 }
+
+func (s *errorSums) add(_ int32, d float64) {
+	s.n++
+	s.squared += d * d
+	s.absolute += math.Abs(d)
 }
 
 func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runner) Quality {
-	type errors struct{ n, squared, absolute float64 }
 	var q Quality
 	var n float64
 	model.Expect(p, func(user int) []int32 {
 		items, _ := rows.Row(user)
 		return items
 	})
-	addErrors(t, rows, p, run, func(of *errors, _ int32, d float64) {
-		of.n++
-		of.squared += d * d
-		of.absolute += math.Abs(d)
-	}, func(of *errors) {
+	addErrors(t, rows, p, run, (*errorSums).add, func(_ int, of *errorSums) {
 		n += of.n
 		q.MSE += of.squared
 		q.MAE += of.absolute
@@ -126,22 +128,23 @@ const (
 )
 
 // addErrors calls hear with each error of a user and the user's sums, and then add with the sums, user by user.
-func addErrors[S any](t *Test, rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(of *S, item int32, d float64), add func(of *S)) {
+func addErrors[S any](t *Test, rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(of *S, item int32, d float64), add func(user int, of *S)) {
 	some := make([]S, min(rows.Len(), someUsers))
 	for from := 0; from < rows.Len(); from += len(some) {
 		to := min(from+len(some), rows.Len())
 		clear(some)
-		t.eachError(rows, from, to, p, run, func(user int, item int32, d float64) { hear(&some[user-from], item, d) })
+		t.each(rows, from, to, p, run, func(user int, item int32, value float32, predicted float64) {
+			hear(&some[user-from], item, predicted-float64(value))
+		})
 		for i := range some[:to-from] {
-			add(&some[i])
+			add(from+i, &some[i])
 		}
 	}
 }
 
-// eachError calls hear with the error of every prediction for the users from <= user < to, clamped
-// to the rating scale. Calls are sequential for one user, and may be concurrent for different
-// users.
-func (t *Test) eachError(rows *dataset.Rows, from, to int, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
+// each calls hear with every rating of the users from <= user < to and its prediction, clamped to the
+// rating scale. Calls are sequential for one user, and may be concurrent for different users.
+func (t *Test) each(rows *dataset.Rows, from, to int, p model.Predictor, run protocol.Runner, hear func(user int, item int32, value float32, predicted float64)) {
 	run.Each((to-from+fewUsers-1)/fewUsers, func(few int) {
 		var out []float64
 		first := from + few*fewUsers
@@ -153,7 +156,7 @@ func (t *Test) eachError(rows *dataset.Rows, from, to int, p model.Predictor, ru
 				out = slices.Grow(out[:0], len(items))[:len(items)]
 				p.Predict(u, items, out)
 				for i, x := range values {
-					hear(u, items[i], min(max(out[i], t.Min), t.Max)-float64(x))
+					hear(u, items[i], x, min(max(out[i], t.Min), t.Max))
 				}
 			})
 		}
@@ -172,7 +175,7 @@ func (t *Test) Slices(p model.Predictor, run protocol.Runner) []ErrorSlice {
 	addErrors(t, t.Rows, p, run, func(of *errors, item int32, d float64) {
 		of.n[b.of[item]]++
 		of.squared[b.of[item]] += d * d
-	}, func(of *errors) {
+	}, func(_ int, of *errors) {
 		for bucket := range out {
 			out[bucket].Ratings += of.n[bucket]
 			sums[bucket] += of.squared[bucket]
@@ -241,30 +244,19 @@ func ByPopularity(f *dataset.ItemFeatures, b Buckets) []FeatureShares {
 
 // EachPrediction calls hear with the prediction of each test rating, user by user: in stars,
 // clamped to the rating scale. With implicit feedback it passes the scores of the targets of
-// held-out users, or nothing if the predictor is no [Scorer]. It stops at the first error of hear
-// and returns it.
+// held-out users, or nothing if the predictor is no [Scorer]. After the first error of hear, which
+// it returns, it calls hear no more.
 func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32, value float32, predicted float64) error) error {
 	if t.Held != nil {
 		return eachScore(t.Held.Test, p, hear)
 	}
-	var out []float64
 	var err error
-	for u := range t.Rows.Len() {
-		t.Rows.Lend(u, func(items []int32, values []float32) {
-			if out = slices.Grow(out[:0], len(items))[:len(items)]; len(items) > 0 {
-				p.Predict(u, items, out)
-			}
-			for i, x := range values {
-				if err = hear(u, items[i], x, min(max(out[i], t.Min), t.Max)); err != nil {
-					return
-				}
-			}
-		})
-		if err != nil {
-			return err
+	t.each(t.Rows, 0, t.Rows.Len(), p, protocol.Workers(1), func(user int, item int32, value float32, predicted float64) {
+		if err == nil {
+			err = hear(user, item, value, predicted)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 func eachScore(h split.HeldOut, p model.Predictor, hear func(int, int32, float32, float64) error) error {
@@ -329,21 +321,14 @@ func (t *Test) ErrorsByUser(p model.Predictor, run protocol.Runner) *ByUser {
 	if t.Held != nil {
 		return nil
 	}
-	n := t.Rows.Len()
-	counts, squared, absolute := make([]float64, n), make([]float64, n), make([]float64, n)
-	t.eachError(t.Rows, 0, n, p, run, func(u int, _ int32, d float64) {
-		counts[u]++
-		squared[u] += d * d
-		absolute[u] += math.Abs(d)
-	})
 	b := &ByUser{values: make(map[string][]float64)}
-	for u, c := range counts {
-		if c > 0 {
-			b.users = append(b.users, u)
-			b.values["rmse"] = append(b.values["rmse"], math.Sqrt(squared[u]/c))
-			b.values["mae"] = append(b.values["mae"], absolute[u]/c)
+	addErrors(t, t.Rows, p, run, (*errorSums).add, func(user int, of *errorSums) {
+		if of.n > 0 {
+			b.users = append(b.users, user)
+			b.values["rmse"] = append(b.values["rmse"], math.Sqrt(of.squared/of.n))
+			b.values["mae"] = append(b.values["mae"], of.absolute/of.n)
 		}
-	}
+	})
 	return b
 }
 

@@ -122,9 +122,12 @@ func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *List
 	return out
 }
 
+// listed is a user with its relevant items, ascending, and either the list or what [Test.Sampled] draws.
 type listed struct {
 	user         int
-	wanted, list []int32 // wanted ascends
+	wanted, list []int32
+	ranks        []int // of the relevant items among their samples
+	candidates   int   // items that the user has not rated in any part, and one relevant item
 }
 
 // wishes returns at most most users with relevant items in the test part, evenly spread, and the
@@ -283,28 +286,27 @@ func (t *Test) EachList(p model.Predictor, q ListParams, run protocol.Runner, he
 	return len(users) > 0
 }
 
-// most returns the largest number of users with a list; 0 means all.
-func (t *Test) most(q ListParams) int {
-	if t.Held != nil {
-		return 0
-	}
-	return q.MostUsers
+// listsOf returns what [Test.scored] does, each user with a list.
+func (t *Test) listsOf(p model.Predictor, q ListParams, run protocol.Runner) (users []listed, of int) {
+	return t.scored(p, q, run, func(u *listed, scores []float64) {
+		u.list = Top(scores, slices.Max(q.Cutoffs), t.seen(u.user), u.user)
+	})
 }
 
-// listsOf returns the users with their lists, and the number of all users with a relevant item.
-// There are none without cutoffs, and for held-out users if the predictor is no [Scorer].
-func (t *Test) listsOf(p model.Predictor, q ListParams, run protocol.Runner) (users []listed, of int) {
-	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 {
+// scored calls f with every user that is to get a list and the scores of all items, and returns these users and the number of all
+// users with a relevant item. There are none without cutoffs, and for held-out users if the predictor is no [Scorer].
+func (t *Test) scored(p model.Predictor, q ListParams, run protocol.Runner, f func(u *listed, scores []float64)) (users []listed, of int) {
+	score := t.allItems(p)
+	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 || score == nil {
 		return nil, 0
 	}
-	score := t.allItems(p)
-	if users, of = t.wishes(q.Relevant, t.most(q)); score == nil {
-		return nil, of
+	if t.Held != nil {
+		q.MostUsers = 0
 	}
+	users, of = t.wishes(q.Relevant, q.MostUsers)
 	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
-		u := &users[i]
-		score(u.user, scores)
-		u.list = Top(scores, slices.Max(q.Cutoffs), t.seen(u.user), u.user)
+		score(users[i].user, scores)
+		f(&users[i], scores)
 	})
 	return users, of
 }

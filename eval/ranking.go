@@ -115,7 +115,7 @@ func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 			seen = slices.Concat(seen, more)
 			slices.Sort(seen)
 		}
-		each[i] = listed{user, wanted, Top(scores, sliceCutoff(len(b.sizes)-1), seen, user)}
+		each[i] = listed{user: user, wanted: wanted, list: Top(scores, sliceCutoff(len(b.sizes)-1), seen, user)}
 	})
 	return b.mean(each)
 }
@@ -183,16 +183,15 @@ type ErrorSlice struct {
 // between users and is the same each time. So no metric depends on the names or the order of items,
 // and a user's list is the same wherever it is made.
 func Top(scores []float64, k int, but []int32, user int) []int32 {
-	before := func(a, b int32) int {
-		if ahead(scores, a, b, user) {
-			return -1
-		}
-		return 1
-	}
 	k = min(k, len(scores))
 	best := make([]int32, 0, 2*k) // contains the k best so far
 	cut := func() {
-		slices.SortFunc(best, before)
+		slices.SortFunc(best, func(a, b int32) int {
+			if ahead(scores, a, b, user) {
+				return -1
+			}
+			return 1
+		})
 		best = best[:min(k, len(best))]
 	}
 	bar := math.NaN()
@@ -205,7 +204,7 @@ func Top(scores []float64, k int, but []int32, user int) []int32 {
 		for len(but) > 0 && but[0] < j {
 			but = but[1:]
 		}
-		if len(but) > 0 && but[0] == j || limit >= 0 && before(limit, j) < 0 {
+		if len(but) > 0 && but[0] == j || limit >= 0 && ahead(scores, limit, j, user) {
 			continue
 		}
 		best = append(best, j)
@@ -256,29 +255,13 @@ type SampledQuality struct {
 	Values map[string]float64 `json:"values"`
 }
 
-// sampledGains holds the metrics of a single relevant item by its rank, counted from 1.
+// sampledGains holds the metrics of a single relevant item among the first K by its rank, counted from 1.
 var sampledGains = []struct {
 	name string
-	of   func(rank, k int) float64
+	of   func(rank int) float64
 }{
-	{"hit", func(rank, k int) float64 {
-		if rank <= k {
-			return 1
-		}
-		return 0
-	}},
-	{"ndcg", func(rank, k int) float64 {
-		if rank <= k {
-			return discount(rank - 1)
-		}
-		return 0
-	}},
-}
-
-// sampledUser is a user with the ranks of its relevant items among their samples.
-type sampledUser struct {
-	ranks      []int
-	candidates int // items that the user has not rated in any part, and one relevant item
+	{"hit", func(int) float64 { return 1 }},
+	{"ndcg", func(rank int) float64 { return discount(rank - 1) }},
 }
 
 // Sampled ranks every relevant item among sampled items. It returns nil without cutoffs or
@@ -286,41 +269,29 @@ type sampledUser struct {
 // if the predictor is no [Scorer]. The draws follow from the seed and the user, so the result does
 // not depend on the number of workers. Equal predictions are in the order of [Top].
 func (t *Test) Sampled(p model.Predictor, q SampledParams, run protocol.Runner) *SampledQuality {
-	score := t.allItems(p)
-	if q.Negatives == 0 || len(q.Cutoffs) == 0 || score == nil {
+	if q.Negatives == 0 {
 		return nil
 	}
-	users, _ := t.wishes(q.Relevant, t.most(q.ListParams))
-	each := make([]sampledUser, len(users))
-	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
-		score(users[i].user, scores)
-		each[i] = t.sample(users[i], scores, q)
-	})
-	each = slices.DeleteFunc(each, func(u sampledUser) bool { return u.ranks == nil })
+	each, _ := t.scored(p, q.ListParams, run, func(u *listed, scores []float64) { t.sample(u, scores, q) })
+	each = slices.DeleteFunc(each, func(u listed) bool { return u.ranks == nil })
 	if len(each) == 0 {
 		return nil
 	}
 	return q.mean(each)
 }
 
-func (t *Test) sample(u listed, scores []float64, q SampledParams) sampledUser {
+func (t *Test) sample(u *listed, scores []float64, q SampledParams) {
 	rated := t.seen(u.user)
 	t.Rows.Lend(u.user, func(items []int32, _ []float32) { rated = slices.Concat(rated, items) })
 	slices.Sort(rated)
-	free := make([]int32, 0, len(scores))
-	for j := range int32(len(scores)) {
-		if len(rated) > 0 && rated[0] == j {
-			for len(rated) > 0 && rated[0] == j {
-				rated = rated[1:]
-			}
-			continue
-		}
-		free = append(free, j)
-	}
+	free := slices.DeleteFunc(model.Indices(len(scores)), func(j int32) bool {
+		_, is := slices.BinarySearch(rated, j)
+		return is
+	})
 	if len(free) == 0 {
-		return sampledUser{}
+		return
 	}
-	out := sampledUser{candidates: len(free) + 1}
+	u.candidates = len(free) + 1
 	draw := entropy.Public(q.Seed, fmt.Sprintf("negatives of %d", u.user))
 	for _, target := range u.wanted {
 		rank := 1
@@ -329,12 +300,11 @@ func (t *Test) sample(u listed, scores []float64, q SampledParams) sampledUser {
 				rank++
 			}
 		}
-		out.ranks = append(out.ranks, rank)
+		u.ranks = append(u.ranks, rank)
 	}
-	return out
 }
 
-func (q SampledParams) mean(each []sampledUser) *SampledQuality {
+func (q SampledParams) mean(each []listed) *SampledQuality {
 	out := &SampledQuality{Negatives: q.Negatives, Users: len(each), Values: make(map[string]float64)}
 	var candidates float64
 	for _, u := range each {
@@ -343,12 +313,14 @@ func (q SampledParams) mean(each []sampledUser) *SampledQuality {
 	fix := newCorrector(q.Negatives, max(2, int(math.Round(candidates/float64(len(each))))))
 	for _, k := range q.Cutoffs {
 		for _, g := range sampledGains {
-			corrected := fix.values(func(rank int) float64 { return g.of(rank, k) }, k)
+			corrected := fix.values(g.of, k)
 			var sampled, fixed float64
 			for _, u := range each {
 				var a, b float64
 				for _, rank := range u.ranks {
-					a += g.of(rank, k)
+					if rank <= k {
+						a += g.of(rank)
+					}
 					b += corrected[rank-1]
 				}
 				sampled += a / float64(len(u.ranks))
