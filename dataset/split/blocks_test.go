@@ -34,7 +34,7 @@ func TestBlocks(t *testing.T) {
 			}
 			draw, want := draws(set, p.Seed), [3]dataset.Ratings{}
 			for k := range set.Value {
-				part := &want[p.part(draw(k))]
+				part := &want[p.cut().of(draw(k))]
 				part.User, part.Item = append(part.User, set.User[k]), append(part.Item, set.Item[k])
 				part.Value, part.Times = append(part.Value, set.Value[k]), append(part.Times, set.Times[k])
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -158,10 +159,7 @@ func holdOutTraining(s *dataset.Set, p Params) (dataset.Ratings, error) {
 // holdOutParts draws the part of every user and rating.
 func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
 	draws, items := idhash.Draws("fedsim held-out user v1", s.UserIDs, p.Seed), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
-	users = make([]byte, s.Users)
-	for u, draw := range draws {
-		users[u] = p.part(draw)
-	}
+	users = lists.Map(draws, p.cut().of)
 	if p.counted() {
 		p.count(draws, users)
 	}
@@ -227,8 +225,9 @@ func targets(s *dataset.Set, p Params, users []byte, draw func(k int) uint64) []
 			}
 		}
 	default:
+		c := share.cut()
 		for k := range out {
-			out[k] = share.part(draw(k)) == partTest
+			out[k] = c.of(draw(k)) == partTest
 		}
 	}
 	return out

@@ -333,13 +333,13 @@ func partByUser(s *dataset.Set, p Params, draw func(int) uint64, parts []byte) {
 	order := csr.Order(s.User, s.Item, s.Items, start)
 	for u := range s.Users {
 		of := order[start[u]:start[u+1]]
-		if s.Times != nil || p.By != LeaveOneOut {
-			slices.SortFunc(of, func(a, b int32) int {
-				return cmp.Or(cmp.Compare(s.Times[a], s.Times[b]), cmp.Compare(draw(int(a)), draw(int(b))))
-			})
-		} else {
-			slices.SortFunc(of, func(a, b int32) int { return cmp.Compare(draw(int(a)), draw(int(b))) })
-		}
+		slices.SortFunc(of, func(a, b int32) int {
+			later := 0
+			if s.Times != nil {
+				later = cmp.Compare(s.Times[a], s.Times[b])
+			}
+			return cmp.Or(later, cmp.Compare(draw(int(a)), draw(int(b))))
+		})
 		test, validation := p.held(len(of))
 		for i, k := range of {
 			switch {
@@ -369,12 +369,12 @@ func (p Params) held(n int) (test, validation int) {
 
 // partByFile takes what the test file has; of all else, the share for validation by a draw.
 func partByFile(s *dataset.Set, p Params, draw func(int) uint64, parts []byte) {
-	rest := Params{Test: p.Validation} // the draw below that is for validation
+	rest := cut{test: p.Validation} // the draw below that is for validation
 	for k, tested := range s.Tested {
 		switch {
 		case tested:
 			parts[k] = partTest
-		case p.Validation > 0 && rest.part(draw(k)) == partTest:
+		case rest.of(draw(k)) == partTest:
 			parts[k] = partValidation
 		}
 	}

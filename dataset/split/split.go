@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -162,7 +161,7 @@ func Divide(s *dataset.Set, p Params) (*Parts, error) {
 	case UsersSeen:
 		return seenUsers(s.Unpacked(), p)
 	}
-	if s.Packed != nil && (p.By == "" || p.By == Random) && s.Tested == nil && p.Folds == 0 {
+	if s.Packed != nil && (p.By == "" || p.By == Random) && s.Tested == nil {
 		return splitPacked(s, p)
 	}
 	s = s.Unpacked()
@@ -253,17 +252,25 @@ func partsOf(s *dataset.Set, p Params) []byte {
 	return parts
 }
 
-// part turns the hash of a rating into its part.
-func (p Params) part(hash uint64) byte {
-	u := float64(hash>>11) / (1 << 53)
-	if p.Folds != 0 {
-		fold := min(int(u*float64(p.Folds)), p.Folds-1)
-		u = (float64((fold-p.Fold+1+p.Folds)%p.Folds) + u*float64(p.Folds) - float64(fold)) / float64(p.Folds) // turned until the fold comes first
+// cut turns hashes into parts.
+type cut struct {
+	test, trained float64 // ends of the test part and of the validation part behind it
+	fold, folds   int
+}
+
+func (p Params) cut() cut { return cut{p.test(), p.test() + p.Validation, p.Fold, p.Folds} }
+
+// of returns the part of a rating, or of a user, by its hash.
+func (c cut) of(hash uint64) byte {
+	u := float64(int64(hash>>11)) / (1 << 53)
+	if c.folds != 0 {
+		fold := min(int(u*float64(c.folds)), c.folds-1)
+		u = (float64((fold-c.fold+1+c.folds)%c.folds) + u*float64(c.folds) - float64(fold)) / float64(c.folds) // turned until the fold comes first
 	}
 	switch {
-	case u < p.test():
+	case u < c.test:
 		return partTest
-	case u < p.test()+p.Validation:
+	case u < c.trained:
 		return partValidation
 	default:
 		return partTrain
@@ -283,12 +290,13 @@ func draws(s *dataset.Set, seed uint64) func(k int) uint64 {
 
 // splitPacked is Split of packed ratings by chance: parts are views of the same file. It reads every rating once.
 func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
-	c := newCut(s, p)
+	c := p.cut()
+	users, items := drawsOf(s, p.Seed)
 	d := splitDigester(s.Digest, s.Len())
 	var parts [3]dataset.Ratings
 	var counts [3]int
 	for part, view := range s.Packed.Divide(func(user int, item int32) byte {
-		part := c.of(user, item)
+		part := c.of(idhash.Mix(users[user] ^ items[item]))
 		d.Bytes([]byte{part})
 		return part
 	}) {
@@ -298,30 +306,6 @@ func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
 		return nil, err
 	}
 	return &Parts{Train: parts[partTrain], Validation: parts[partValidation], Test: parts[partTest], Digest: d.Sum()}, nil
-}
-
-// cut says which part of a split a rating belongs to.
-type cut struct {
-	users, items     []uint64 // what is hashed of each
-	test, validation uint64   // below which a draw of 53 bits is of the test part, and of that or the validation part
-}
-
-func newCut(s *dataset.Set, p Params) *cut {
-	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [Params.part] in integers
-	users, items := drawsOf(s, p.Seed)
-	return &cut{users: users, items: items, test: bound(p.test()), validation: bound(p.test() + p.Validation)}
-}
-
-// of returns the part of a rating.
-func (c *cut) of(user int, item int32) byte {
-	switch draw := idhash.Mix(c.users[user]^c.items[item]) >> 11; {
-	case draw < c.test:
-		return partTest
-	case draw < c.validation:
-		return partValidation
-	default:
-		return partTrain
-	}
 }
 
 // perBlock counts the ratings that one goroutine takes at a time.
@@ -339,20 +323,12 @@ func countOf(parts []byte, part byte) int { return bytes.Count(parts, []byte{par
 
 // partByChance writes the part of every rating as [Divide] draws it.
 func partByChance(s *dataset.Set, p Params, parts []byte) {
-	if p.Folds != 0 {
-		draw := draws(s, p.Seed)
-		inBlocks(len(parts), func(_, from, to int) {
-			for k := from; k < to; k++ {
-				parts[k] = p.part(draw(k))
-			}
-		})
-		return
-	}
-	c := newCut(s, p)
+	c := p.cut()
+	users, items := drawsOf(s, p.Seed)
 	inBlocks(len(parts), func(_, from, to int) {
-		items, drawn := s.Item[from:to], parts[from:to]
+		rated, drawn := s.Item[from:to], parts[from:to]
 		for k, u := range s.User[from:to] {
-			drawn[k] = c.of(int(u), items[k])
+			drawn[k] = c.of(idhash.Mix(users[u] ^ items[rated[k]]))
 		}
 	})
 }
