@@ -89,9 +89,8 @@ type Set struct {
 	// Findings lists what the reader found out about the form of the file.
 	Findings []Finding
 
-	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
-	// order, Times that were asked for, Tested and Raters included where they are there, without name and range. Two sources of equal content have equal
-	// digests, whatever their paths and the order of their rows.
+	// Digest is a hex SHA-256 over ids, ratings and all else here but name, range, notices and findings, in canonical order: equal for
+	// sources of equal content, whatever the order of their rows.
 	Digest string
 }
 
@@ -170,9 +169,8 @@ func (s *Set) Raised() *Set {
 // number of JSON, by the rule of [ParseID].
 type ID string
 
-// ParseID returns an id as files of ratings are read. Spaces and byte order marks around it do not belong to it, and a
-// whole number has no decimal part: 7.0 is 7. It is an error if the text is empty, not UTF-8, stands for a missing value
-// (NA, NaN, None, null, \N, NaT), or is a float that is no exact integer (1.8e+19).
+// ParseID returns an id as files of ratings are read: without spaces and byte order marks around it, and a whole number without decimals, so
+// that 7.0 is 7. Text that is empty, not UTF-8, a missing value (NA, None) or a float that is no exact integer (1.8e+19) is an error.
 func ParseID(text string) (string, error) {
 	id, err := idtext.Parse([]byte(text))
 	if err != nil {
@@ -393,6 +391,14 @@ const (
 	Certain Sureness = "certain" // nothing else fits the beginning of the file
 	Likely  Sureness = "likely"  // most of the beginning fits
 )
+
+// SureIf is Stated if the caller says so, else Certain.
+func SureIf(stated bool) Sureness {
+	if stated {
+		return Stated
+	}
+	return Certain
+}
 
 // Finding is one thing that a reader found out about a file before it read the ratings.
 type Finding struct {

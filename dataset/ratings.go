@@ -4,21 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
 
 	"github.com/fedsim/fedsim/dataset/internal/csr"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
-// Ratings holds explicit ratings in columns: rating k was given by user User[k]
-// to item Item[k] and is Value[k] stars. Users and items are dense indices,
-// 0..Users-1 and 0..Items-1; a part of a split keeps the indices and the two
-// counts of the set it was cut from.
+// Ratings holds explicit ratings in columns: user User[k] gave item Item[k] Value[k] stars. Users and items are indices below the two
+// counts; a part of a split keeps the indices and counts of its set.
 //
-// Ratings from packages read and split are sorted by user, then item,
-// and hold no pair twice. The columns are shared between copies: treat them as
-// read-only.
+// Ratings from packages read and split are sorted by user, then item, and hold no pair twice. Copies share the columns, which are read-only.
 type Ratings struct {
 	Users, Items int
 	User, Item   []int32
@@ -48,10 +46,8 @@ func (r Ratings) Mean() float64 {
 	return sum / float64(r.Len())
 }
 
-// Validate reports every way in which hand-made Ratings are inconsistent:
-// columns of different length, counts outside the int32 indices, an index
-// outside 0..Users-1 or 0..Items-1, a value that is not finite. Of bad indices
-// and values it names the first. Ratings from packages read and split are valid.
+// Validate reports every way in which hand-made Ratings are inconsistent: columns of different length, counts outside the int32 indices, an
+// index that is not below its count, a value that is not finite. Of bad indices and values it names the first.
 func (r Ratings) Validate() error {
 	n := len(r.Value)
 	if r.Packed != nil && n == 0 && len(r.User) == 0 && len(r.Item) == 0 {
@@ -60,12 +56,10 @@ func (r Ratings) Validate() error {
 	if len(r.User) != n || len(r.Item) != n {
 		return fmt.Errorf("ratings: columns differ in length: %d users, %d items, %d values", len(r.User), len(r.Item), n)
 	}
-	isFinite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
-	value := error(nil)
-	if k := slices.IndexFunc(r.Value, func(v float32) bool { return !isFinite(v) }); k >= 0 {
+	var value, times error
+	if k := slices.IndexFunc(r.Value, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); k >= 0 {
 		value = fmt.Errorf("ratings: value of rating %d is %v, want a finite number", k, r.Value[k])
 	}
-	times := error(nil)
 	if r.Times != nil && len(r.Times) != n {
 		times = fmt.Errorf("ratings: %d timestamps for %d ratings, want one for each", len(r.Times), n)
 	}
@@ -118,75 +112,55 @@ func NewRatings(users, items, n int) Ratings {
 // Rows is a compressed-rows (CSR) view of ratings: one row for each user. It is
 // read-only and safe for concurrent use.
 type Rows struct {
-	start []int // row u is item[start[u]:start[u+1]]
-	item  []int32
-	value []float32
-	times []float64 // nil: there are none
-
-	packed Packed // in place of all three, with so many users
-	users  int
+	of    Ratings // packed, or sorted
+	start []int   // of sorted ones: row u begins at start[u] and ends before start[u+1]
 }
 
-// ByUser returns the ratings grouped by user. Columns that are sorted already,
-// as all of this package are, become the rows without a copy; others are
-// sorted. The ratings must be valid (see [Ratings.Validate]).
-//
-// The view by item is the same function on exchanged columns:
-//
-//	Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
+// ByUser returns the ratings grouped by user. Columns that are sorted already become the rows without a copy; others are sorted. The ratings
+// must be valid (see [Ratings.Validate]). The view by item is the same function on exchanged columns.
 func (r Ratings) ByUser() *Rows {
 	if r.Packed != nil {
-		return &Rows{packed: r.Packed, users: r.Users}
+		return &Rows{of: r}
 	}
 	start := csr.Starts(r.User, r.Users)
-	if r.sorted() {
-		return &Rows{start: start, item: r.Item, value: r.Value, times: r.Times}
+	if !r.sorted() {
+		r = r.Gather(csr.Order(r.User, r.Item, r.Items, start))
 	}
-	sorted := r.Gather(csr.Order(r.User, r.Item, r.Items, start))
-	return &Rows{start: start, item: sorted.Item, value: sorted.Value, times: sorted.Times}
+	r.User = nil // the starts say it
+	return &Rows{r, start}
 }
 
 // Len returns the number of rows, which is the number of users.
-func (r *Rows) Len() int {
-	if r.packed != nil {
-		return r.users
-	}
-	return len(r.start) - 1
-}
+func (r *Rows) Len() int { return r.of.Users }
 
 // Packed reports whether rows are unpacked as they are asked for, so that to keep one takes memory of its own.
-func (r *Rows) Packed() bool { return r.packed != nil }
+func (r *Rows) Packed() bool { return r.of.Packed != nil }
 
-// Row returns the items that user u rated, ascending, and the ratings of each
-// in stars. The slices have one length, are empty for a user without ratings,
-// and share the memory of the view, unless it is packed: do not write to them.
+// Row returns the items that user u rated, ascending, and the ratings of each in stars. They share the memory of the view, unless it is
+// packed: do not write to them.
 func (r *Rows) Row(u int) (items []int32, values []float32) {
-	if r.packed != nil {
-		return r.packed.Row(u, nil, nil)
-	}
-	from, to := r.start[u], r.start[u+1]
-	return r.item[from:to:to], r.value[from:to:to]
+	return r.Into(u, nil, nil)
 }
 
-// Into is Row, of a packed view in the memory of what it is given, as far as that is enough: what is returned holds until that
-// memory is used again. Of another view it is Row, and what it is given stays as it is.
+// Into is Row, of a packed view in the memory of what it is given, as far as that is enough.
 func (r *Rows) Into(u int, items []int32, values []float32) ([]int32, []float32) {
-	if r.packed != nil {
-		return r.packed.Row(u, items, values)
+	if r.Packed() {
+		return r.of.Packed.Row(u, items, values)
 	}
-	return r.Row(u)
+	from, to := r.start[u], r.start[u+1]
+	return r.of.Item[from:to:to], r.of.Value[from:to:to]
 }
 
 // Lend calls hear with what Row returns, which holds until hear returns: packed ratings are unpacked into memory that is used
 // again. It is safe for concurrent use, and within hear.
 func (r *Rows) Lend(u int, hear func(items []int32, values []float32)) {
-	if r.packed == nil {
+	if !r.Packed() {
 		hear(r.Row(u))
 		return
 	}
 	b := lent.Get().(*unpackedRow)
 	defer lent.Put(b)
-	b.items, b.values = r.packed.Row(u, b.items, b.values)
+	b.items, b.values = r.Into(u, b.items, b.values)
 	hear(b.items, b.values)
 }
 
@@ -200,11 +174,11 @@ var lent = sync.Pool{New: func() any { return new(unpackedRow) }}
 
 // Times returns when user u gave the ratings of [Rows.Row]; nil where that is not known.
 func (r *Rows) Times(u int) []float64 {
-	if r.times == nil {
+	if r.of.Times == nil {
 		return nil
 	}
 	from, to := r.start[u], r.start[u+1]
-	return r.times[from:to:to]
+	return r.of.Times[from:to:to]
 }
 
 // Packed holds ratings in the packed form (dataset/pack/packed.md), in two to three bytes a rating. Package pack makes it. It is read-only
@@ -310,9 +284,8 @@ type TimeSpan struct {
 	Without int     `json:"without,omitempty"` // ratings without a time
 }
 
-// Bin counts the ratings from Low to High stars. The two are equal where every
-// distinct rating has its own bin; where they differ, High belongs to the next bin,
-// and to this one only in the last.
+// Bin counts the ratings from Low to High stars. They are equal where each distinct rating has a bin; else High belongs to the next bin, if
+// there is one.
 type Bin struct {
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
@@ -394,12 +367,9 @@ func (s *Set) histogram() []Bin {
 			return s.equalBins()
 		}
 	}
-	bins := make([]Bin, 0, len(counts))
-	for v, n := range counts {
-		bins = append(bins, Bin{Low: float64(v), High: float64(v), Count: n})
-	}
-	slices.SortFunc(bins, func(a, b Bin) int { return cmp.Compare(a.Low, b.Low) })
-	return bins
+	return lists.Map(slices.Sorted(maps.Keys(counts)), func(v float32) Bin {
+		return Bin{Low: float64(v), High: float64(v), Count: counts[v]}
+	})
 }
 
 func (s *Set) equalBins() []Bin {
@@ -423,25 +393,21 @@ func spread(sorted []int) Spread {
 		j := min(i+1, len(sorted)-1)
 		return float64(sorted[i]) + (at-float64(i))*float64(sorted[j]-sorted[i])
 	}
-	sum := 0
-	for _, n := range sorted {
-		sum += n
-	}
 	return Spread{
 		Min: sorted[0], Q1: quantile(0.25), Median: quantile(0.5), Q3: quantile(0.75), Max: sorted[len(sorted)-1],
-		Mean: float64(sum) / float64(len(sorted)),
+		Mean: float64(sum(sorted)) / float64(len(sorted)),
 	}
 }
 
 // topShare returns the share of all ratings on the most rated 1/part of the items.
 func topShare(sorted []int, part int) float64 {
 	top := (len(sorted) + part - 1) / part
-	all, best := 0, 0
-	for i, n := range sorted {
+	return float64(sum(sorted[len(sorted)-top:])) / float64(sum(sorted))
+}
+
+func sum(list []int) (all int) {
+	for _, n := range list {
 		all += n
-		if i >= len(sorted)-top {
-			best += n
-		}
 	}
-	return float64(best) / float64(all)
+	return all
 }
