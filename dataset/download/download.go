@@ -7,14 +7,11 @@
 //
 // The package promises:
 //
-//   - A file with the name of an archive is complete, and its digest was checked: against
-//     the digests built into package dataset or, for a set that its publisher renews,
-//     against the MD5 published beside it.
-//   - A valid archive in the cache is not downloaded again. An archive is removed or
-//     replaced only by an archive whose digest is right.
-//   - A download that breaks off, is interrupted, or stalls for a minute leaves the bytes
-//     received in a .part file, and the next download resumes there. The digest tells if the
-//     server has another file by then. A download that breaks off is resumed at once, a few times.
+//   - A file with the name of an archive is complete, and its digest was checked: against those built in or, for a set that its publisher
+//     renews, against the MD5 published beside it.
+//   - A valid archive in the cache is not downloaded again. Only an archive whose digest is right takes its place.
+//   - A download that breaks off, is interrupted, or stalls for a minute leaves the bytes received in a .part file, and the next download
+//     resumes there. The digest tells if the server has another file by then. Where a download breaks off, it is resumed at once, a few times.
 package download
 
 import (
@@ -75,27 +72,14 @@ var (
 	ErrStalled = errors.New("nothing came for a minute")
 )
 
-// StatusError is a response of the server that is not the archive.
-type StatusError struct {
-	Address string
-	Status  string // "404 Not Found"
-}
-
-// Error has the server's response and the address.
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s: the server answered %s", e.Address, e.Status)
-}
-
 const (
 	checkedBuiltIn = "checked against the digests built in"
 	checkedBeside  = "checked against the digest published beside it, not one built in"
 )
 
-// Get makes sure that the archive of a published set is in the cache and valid. The error is
-// [*PartialError] for a download that stalled, was interrupted or broke off, and [*StatusError] for an
-// unusable response of the server. Other errors wrap [ErrUnknown], [ErrDigest], or the error of ctx,
-// of the network or of the disk. Two concurrent calls for one set spoil each other's partial file,
-// which the digest detects.
+// Get makes sure that the archive of a published set is in the cache and valid. The error is [*PartialError] for a download that stalled, was
+// interrupted or broke off. Other errors wrap [ErrUnknown], [ErrDigest], or the error of ctx, of the network or of the disk. Two concurrent
+// calls for one set spoil each other's partial file, which the digest detects.
 func Get(ctx context.Context, name string, p Params) (Result, error) {
 	set, err := find(name)
 	if err != nil {
@@ -187,7 +171,7 @@ func (p Params) digestBeside(ctx context.Context, address string) (string, error
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	if r.StatusCode != http.StatusOK {
-		return "", &StatusError{Address: address, Status: r.Status}
+		return "", fmt.Errorf("%s: the server answered %s", address, r.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, 4<<10))
 	if err != nil {
@@ -342,7 +326,7 @@ func (t *transfer) attempt(ctx context.Context) error {
 		}
 		return t.attempt(ctx)
 	default:
-		return &StatusError{Address: t.address, Status: r.Status}
+		return fmt.Errorf("%s: the server answered %s", t.address, r.Status)
 	}
 	how := os.O_TRUNC
 	if have > 0 {
