@@ -88,7 +88,11 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 				for u := biasPart * (first + i); u < min(biasPart*(first+i+1), train.Users); u++ {
 					rows.Lend(u, func(items []int32, values []float32) {
 						if sweep > 0 {
-							b.Users[u] = b.ofUser(items, values)
+							var left float64
+							for k, j := range items {
+								left += float64(values[k]) - b.Mean - b.Item[j]
+							}
+							b.Users[u] = left / (float64(len(items)) + biasRidge)
 						}
 						if sweep == biasSweeps {
 							return
@@ -111,15 +115,6 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 		}
 	}
 	return b
-}
-
-// ofUser returns the ridge estimate of a user's bias given the items' biases.
-func (b *Biases) ofUser(items []int32, values []float32) float64 {
-	var sum float64
-	for k, j := range items {
-		sum += float64(values[k]) - b.Mean - b.Item[j]
-	}
-	return sum / (float64(len(items)) + biasRidge)
 }
 
 func (b *Biases) Predict(user int, items []int32, out []float64) {

@@ -9,11 +9,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// MeasureDrift returns the RMSE of Measure where each prediction is corrected by the user's drift at
-// the time of the test rating. It returns nil if the ratings have no times, and for rankings.
-//
-// A model that is asked for a prediction knows neither that time nor the ratings after it. So the
-// result is no error of a served model: it says how much of the error of Measure the times explain.
+// MeasureDrift returns the RMSE of Measure where each prediction is corrected by the user's drift at the time of the test rating. It returns
+// nil if the ratings have no times, and for rankings. A served model knows neither that time nor the ratings after it: the result says how
+// much of the error of Measure the times explain.
 func (t *Test) MeasureDrift(p model.Predictor, run protocol.Runner) *float64 {
 	if t.Held != nil || t.Rows.Len() == 0 || t.Rows.Times(0) == nil || t.train.Times(0) == nil {
 		return nil

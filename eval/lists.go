@@ -97,9 +97,8 @@ func (q *ListQuality) Named() []NamedValue {
 	return list
 }
 
-// Lists measures the lists that a predictor makes of all items. It returns nil without cutoffs, if
-// no user has a relevant item, and for held-out users if the predictor is no [Scorer]. Equal
-// predictions are in the order of [Top]. The result does not depend on the number of workers.
+// Lists measures the lists that a predictor makes of all items, in the order of [Top]. It returns nil without cutoffs, if no user has a
+// relevant item, and for held-out users if the predictor is no [Scorer].
 func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *ListQuality {
 	users, of := t.listsOf(p, q, run)
 	if len(users) == 0 {
@@ -130,9 +129,8 @@ type listed struct {
 	candidates   int   // items that the user has not rated in any part, and one relevant item
 }
 
-// wishes returns at most most users with relevant items in the test part, evenly spread, and the
-// number of all such users. Relevant items are the targets of held-out users, or the test ratings
-// of at least so many stars. most 0: all.
+// wishes returns at most most users (0: all) with relevant items in the test part, evenly spread, and the number of all such users. Relevant
+// items are the targets of held-out users, or the test ratings of at least so many stars.
 func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 	wants := func(value float32) bool { return t.Held != nil || value >= float32(stars) }
 	var who []int32

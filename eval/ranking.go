@@ -178,10 +178,9 @@ type ErrorSlice struct {
 	RMSE    *float64 `json:"rmse"` // nil without ratings
 }
 
-// Top returns the indices of the k largest scores, without the indices in but, which must ascend.
-// The largest come first, and NaN comes last. Equal scores are in an order that looks random, differs
-// between users and is the same each time. So no metric depends on the names or the order of items,
-// and a user's list is the same wherever it is made.
+// Top returns the indices of the k largest scores, without the indices in but, which must ascend. The largest come first, and NaN comes last.
+// Equal scores are in the order of [Draw], so that no metric depends on the names or the order of items, and a user's list is the same
+// wherever it is made.
 func Top(scores []float64, k int, but []int32, user int) []int32 {
 	k = min(k, len(scores))
 	best := make([]int32, 0, 2*k) // contains the k best so far
@@ -248,10 +247,8 @@ type SampledParams struct {
 type SampledQuality struct {
 	Negatives int `json:"negatives"` // items drawn for each relevant item
 	Users     int `json:"users"`
-	// Values holds means over users, by name. "sampled_hit@10" is the share of a user's relevant
-	// items that are among the first 10 of their sample, and "sampled_ndcg@10" discounts them by
-	// 1/log2(rank+1). "corrected_hit@10" and "corrected_ndcg@10" estimate the values among all items,
-	// as [corrector] says.
+	// Values holds means over users, by name. "sampled_hit@10" is the share of a user's relevant items that are among the first 10 of
+	// their sample, and "sampled_ndcg@10" discounts them by 1/log2(rank+1). "corrected_..." estimate the same among all items ([corrector]).
 	Values map[string]float64 `json:"values"`
 }
 
