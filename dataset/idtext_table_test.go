@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/fedsim/fedsim/dataset/internal/idtable"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // TestIDTable compares numbers with a map from the text of every id: ids that are equal as integers
@@ -17,7 +17,7 @@ func TestIDTable(t *testing.T) {
 			rapid.StringMatching(`-?0{0,2}[0-9]{1,3}`),
 			rapid.SampledFrom([]string{"4194303", "4194304", "04194303", "99999999", "+1", "1.0", "a", " 1"}),
 		)).Draw(t, "ids")
-		var table idtable.Table
+		var table idtext.Table
 		want := make(map[string]int32)
 		for _, id := range ids {
 			n, known := want[id]
@@ -40,7 +40,7 @@ func TestCanonicalIDs(t *testing.T) {
 		{[]string{"b", "B", "é", "a b"}, []string{"B", "a b", "b", "é"}},
 		{[]string{"9", "10", "99999999999999999999"}, []string{"10", "9", "99999999999999999999"}}, // not 64 bits: as text
 	} {
-		var table idtable.Table
+		var table idtext.Table
 		for _, id := range append(c.in, c.in...) { // a second look-up gives no second number
 			if _, err := table.Index([]byte(id)); err != nil {
 				t.Fatal(err)

@@ -287,9 +287,8 @@ func Is(name string) bool {
 		return false // the reader of the file reports why
 	}
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
-	var magic [len(Magic)]byte
-	_, err = io.ReadFull(f, magic[:])
-	return err == nil && string(magic[:]) == Magic
+	magic, err := io.ReadAll(io.LimitReader(f, int64(len(Magic))))
+	return err == nil && string(magic) == Magic
 }
 
 // Open opens a packed file and checks every byte: its digest, and every record.
@@ -323,17 +322,18 @@ func FromBytes(ctx context.Context, data []byte, o Options) (*dataset.Set, error
 	if set.Min, set.Max, err = dataset.WiderScale(o.Min, o.Max, f.Min, f.Max, "scale of the file,"); err != nil {
 		return nil, err
 	}
-	file := &packFile{footer: f}
-	file.records, rest = rest[:f.Records:f.Records], rest[f.Records:]
-	file.offsets, rest = rest[:8*(f.Users+1)], rest[8*(f.Users+1):]
-	if set.UserIDs, err = readIDs(rest[:f.UserIDs], f.Users, f.Users); err != nil {
+	take := func(n int) (section []byte) {
+		section, rest = rest[:n:n], rest[n:]
+		return section
+	}
+	file := &packFile{footer: f, records: take(f.Records), offsets: take(8 * (f.Users + 1))}
+	if set.UserIDs, err = readIDs(take(f.UserIDs), f.Users, f.Users); err != nil {
 		return nil, fmt.Errorf("user %w", err)
 	}
-	rest = rest[f.UserIDs:]
-	if set.ItemIDs, err = readIDs(rest[:f.ItemIDs], f.Items, f.Ratings); err != nil {
+	if set.ItemIDs, err = readIDs(take(f.ItemIDs), f.Items, f.Ratings); err != nil {
 		return nil, fmt.Errorf("item %w", err)
 	}
-	if err = readFeatures(rest[f.ItemIDs:][:f.Features], set, f.Items); err != nil {
+	if err = readFeatures(take(f.Features), set, f.Items); err != nil {
 		return nil, err
 	}
 	if err = errors.Join(checkSum(data), file.check(ctx, o.Progress)); err != nil {

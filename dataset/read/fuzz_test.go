@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idtable"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
@@ -46,7 +46,7 @@ func FuzzReadRatings(f *testing.F) {
 			return
 		}
 		checkValues(t, text, read)
-		set, err := read.sort()
+		set, err := read.sort("")
 		if err != nil {
 			checkLocated(t, err, text)
 			return
@@ -72,7 +72,7 @@ func FuzzReadItems(f *testing.F) {
 	}, ".csv", ".dat", ".item")
 	f.Fuzz(func(t *testing.T, text []byte, choice int) {
 		format := formats[max(choice, 0)%len(formats)]
-		var items idtable.Table
+		var items idtext.Table
 		got, err := format.read(context.Background(), format.file, bytes.NewReader(text), &items, []string{"item", "movieId"})
 		if err != nil {
 			checkLocated(t, err, text)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
 	"github.com/fedsim/fedsim/internal/lists"
@@ -124,7 +123,7 @@ func Items(ctx context.Context, path string, o Options) (*dataset.Set, error) {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	var items idtable.Table
+	var items idtext.Table
 	list, _ := itemFormatOf(f.Items)
 	listed, err := list.read(ctx, d.Path(f.Items), r, &items, o.itemNames(f))
 	if err != nil {
@@ -182,7 +181,7 @@ func findItems(d files.DiskFolder, named string) (records.Format, error) {
 
 // read reads a list of items. It adds items without a rating to the ids. names lists the names that the id column may have where a header
 // names the columns.
-func (f itemFormat) read(ctx context.Context, file string, r io.Reader, ids *idtable.Table, names []string) (*catalogue, error) {
+func (f itemFormat) read(ctx context.Context, file string, r io.Reader, ids *idtext.Table, names []string) (*catalogue, error) {
 	c := &catalogue{items: make([]item, len(ids.Names))}
 	s := records.NewScanner(ctx, r, f.dialect, nil)
 	if f.fields == 0 {
@@ -252,7 +251,7 @@ func (f *itemFormat) settle(header [][]byte, names []string) ([]string, error) {
 func isIndex(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte("Unnamed: ")) }
 
 // add stores one item, under its number or under a new one.
-func (f *itemFormat) add(to *catalogue, record [][]byte, ids *idtable.Table, line int) error {
+func (f *itemFormat) add(to *catalogue, record [][]byte, ids *idtext.Table, line int) error {
 	if len(record) != f.fields {
 		return fmt.Errorf("%d fields, want %d%s", len(record), f.fields, f.layout)
 	}
@@ -362,7 +361,7 @@ func (c *catalogue) describe(set *dataset.Set, rank []int32) {
 }
 
 // loadItems adds the items and features of the file beside the ratings, if there is one.
-func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error {
+func (t *table) loadItems(ctx context.Context, f files.Folder) error {
 	list, known := itemFormatOf(t.format.Items)
 	if !known || !f.Has(list.file) {
 		return nil
@@ -373,7 +372,7 @@ func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error 
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	rated := len(t.items.Names)
-	if t.features, err = list.read(ctx, f.Path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
+	if t.features, err = list.read(ctx, f.Path(list.file), r, &t.items, t.itemNames(t.format)); err != nil {
 		return err
 	}
 	t.notices = append(t.notices, t.features.notices...)

@@ -35,7 +35,7 @@ func loadChunks(file string, text []byte, o Options, skip bool, chunk int) (out 
 	}
 	t, err := readRatings(context.Background(), inputOf(file, in, alone), o)
 	if err == nil {
-		out.Set, err = t.sort()
+		out.Set, err = t.sort("")
 	}
 	if err != nil {
 		out.Err = err.Error()

@@ -1,29 +1,20 @@
-// Package read opens sets of ratings. It reads every format of MovieLens, LibimSeTi, the Million Song
-// Dataset's plays, RecBole, CSV, JSON lines and Parquet, from folders, zip archives and pipes. It also
-// reads lists of items and files of item features beside them, and verifies copies of published sets.
-// A spec takes one way:
+// Package read opens sets of ratings. It also reads lists of items and files of item features beside them, and verifies copies of
+// published sets. A spec takes one way:
 //
 //	spec -> source (dataset/internal/files)    a folder, an archive, a file or a pipe
 //	     -> rows (dataset/internal/records)    what the file is, and an opener for it: scanner, JSON lines or Parquet
 //	     -> table (table.go)                   ids, ratings and times, in the order of the file
 //	     -> set (order.go)                     in canonical order, with its digest
 //
-// Generated and packed sets are opened by
-// packages synthetic and pack. This package never downloads anything, and writes nothing but packed
-// files ([PackFile]).
+// Generated and packed sets are opened by packages synthetic and pack. This package never downloads anything, and writes nothing but
+// packed files ([PackFile]). It makes two promises beside the promises of every set:
 //
-// The package makes two promises beside the promises of every set:
-//
-//   - The items of a set are a public catalogue where the source has one: a movies.csv,
-//     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi,
-//     the Million Song Dataset and generic CSV files, the items are the items with at least
-//     one rating. The list of rated items is then assumed to be public: no privacy statement
-//     about the set protects it. The assumption also covers a rated item that is not listed,
-//     which becomes an item of the set all the same.
-//   - A file with a repeated (user, item) pair, or with anything but a finite rating within
-//     the range, is refused with a [*dataset.FileError] that says where. [Options] may state
-//     what a repeated pair means. Nothing is repaired silently. A client that must not refuse a
-//     file for its ratings learns instead which records are left out ([Options.Skipped]).
+//   - The items of a set are a public catalogue where the source lists them, rated or not. Without a list they are the rated items,
+//     which are then assumed to be public: no privacy statement about the set protects which ones they are. The assumption also covers
+//     a rated item that is not listed, which becomes an item of the set all the same.
+//   - A file with a repeated (user, item) pair, or with anything but a finite rating within the range, is refused with a
+//     [*dataset.FileError] that says where. [Options] may state what a repeated pair means. Nothing is repaired silently. A client that
+//     must not refuse a file for its ratings learns instead which records are left out ([Options.Skipped]).
 package read
 
 import (
@@ -54,42 +45,28 @@ import (
 //	-                   the piped text, read as a file
 //	NAME                the copy in the cache of a published set; List names them
 //
-// With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is
-// an example, and the columns except the label's are features ([Set.Profile]). A program opens such
-// tables if it imports a reader of them ([RegisterRegressions]).
+// With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is an example, and the columns except
+// the label's are features ([Set.Profile]). A program opens such tables if it imports a reader of them ([RegisterRegressions]).
 //
-// A path that exists wins over a name. The content of a file decides its format, not its name:
+// A path that exists wins over a name. The content of a file decides its format, and its name only where rows without a header say too
+// little: formats.yaml of dataset/internal/records lists them all.
 //
-//   - A header with userId, movieId and rating makes it a MovieLens file (20M, 25M, latest).
-//     A header with user, item and rating, or user_id, item_id and rating, makes it a generic
-//     file, whose ids may be any text. Columns may stand in any order and among others, which
-//     are ignored; names may be followed by a type, as in RecBole (user_id:token).
-//     [Options.Columns] states other names. Without a column of ratings each row is a click
-//     ([Set.Clicks]). Commas separate the fields, and fields may be quoted; or tabs or ::
-//     separate them, and a quote is text like any other.
-//   - Objects with these names, one a line, are JSON lines; ids may be texts or numbers. A file
-//     that begins with PAR1 is Parquet, whose columns have these names. It cannot be read from
-//     an archive or a pipe, and errors count its rows in place of lines.
-//   - A file that begins with FEDSIMP1 is a packed set ([Pack]); every byte of it is checked.
-//     It is opened from its path alone, and not from an archive or a pipe.
-//   - Without a header, rows of four fields with tabs between are MovieLens 100K, with
-//     :: between them MovieLens 1M (where a users.dat stands beside them) or 10M. Rows
-//     of three with commas between, in a file called ratings.dat, are LibimSeTi; of three
-//     with tabs between, in a file called train_triplets.txt, the Million Song Dataset's plays.
+//   - Columns of a header may stand in any order and among others, which are ignored. [Options.Columns] states names that no format has.
+//     Without a column of ratings each row is a click ([Set.Clicks]).
+//   - Objects with these names, one a line, are JSON lines; ids may be texts or numbers. Parquet cannot be read from an archive or a pipe,
+//     and errors count its rows in place of lines.
+//   - A file that begins with FEDSIMP1 is a packed set ([Pack]); every byte of it is checked. It is opened from its path alone.
 //
-// The items of a MovieLens set are listed and described by the file beside it: movies.csv, movies.dat
-// or u.item. Text of the latter two that is not UTF-8 is read as ISO 8859-1. The items of other sets
-// are listed by an items.csv ([dataset.ItemColumn]). The list may be missing; then the rated items are
-// the items. Where the list lacks rated items, they are added. Line ends may be LF or CRLF, and a byte
-// order mark may lead. Values are kept as the nearest float32.
+// The items of a MovieLens set are listed and described by the file beside it: movies.csv, movies.dat or u.item. Text of the latter two that
+// is not UTF-8 is read as ISO 8859-1. The items of other sets are listed by an items.csv ([dataset.ItemColumn]). Rated items that are not
+// listed are added. Values are kept as the nearest float32.
 //
-// Files of an archive are unpacked as they are read, and nothing is written. A file that would unpack
-// to more than 8 GiB or 200 times its packed size is refused.
+// Files of an archive are unpacked as they are read, and nothing is written. A file that would unpack to more than 8 GiB or 200 times its
+// packed size is refused.
 //
-// Errors in a file's content are [*dataset.FileError]. A file without ratings, and a folder without a
-// file of ratings, wrap [dataset.ErrNoRatings]. A missing path wraps [fs.ErrNotExist], a published set
-// that is not in the cache [published.ErrNotDownloaded], an unknown shape [synthetic.ErrUnknownShape].
-// When ctx ends, Open returns its error.
+// Errors in a file's content are [*dataset.FileError]. A file without ratings, and a folder without a file of ratings, wrap
+// [dataset.ErrNoRatings]. A missing path wraps [fs.ErrNotExist], a published set that is not in the cache [published.ErrNotDownloaded], an
+// unknown shape [synthetic.ErrUnknownShape]. When ctx ends, Open returns its error.
 func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	switch {
 	case synthetic.Is(spec):
@@ -141,34 +118,25 @@ func load(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error)
 	if s.Found.What != "" {
 		t.found = []dataset.Finding{s.Found}
 	}
-	err := t.open(ctx, s, s.File, o)
-	o.Progress = nil // it counts the first file alone
-	for _, part := range s.Parts {
-		if err == nil {
-			err = t.open(ctx, s, part, o)
+	for _, file := range append([]string{s.File}, s.Parts...) {
+		if err := t.open(ctx, s, file); err != nil {
+			return nil, err
 		}
+		t.Progress = nil // it counts the first file alone
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err = t.loadItems(ctx, s, o); err != nil {
+	if err := t.loadItems(ctx, s); err != nil {
 		return nil, err
 	}
 	if list := s.Unused(t.format.Items); len(list) > 0 {
 		t.found = append(t.found, dataset.Finding{What: "not used", Found: strings.Join(files.Some(list), ", "), Sure: dataset.Certain, Why: "beside the ratings"})
 	}
-	if o.Test != "" {
-		if err = t.openTest(ctx, o); err != nil {
+	if t.Test != "" {
+		if err := t.openTest(ctx); err != nil {
 			return nil, err
 		}
 	}
-	t.notifyScale(o)
-	set, err := t.sort()
-	if err != nil {
-		return nil, err
-	}
-	set.Name = s.Name
-	return set, nil
+	t.notifyScale()
+	return t.sort(s.Name)
 }
 
 // Entry describes a source of data that [Open] understands: a spec with its counts, or a file format.

@@ -339,5 +339,5 @@ func inputOf(path string, r io.Reader, beside func(string) bool) files.Input {
 // readRatings reads a file of ratings alone.
 func readRatings(ctx context.Context, in files.Input, o Options) (*table, error) {
 	t := newTable(o)
-	return t, t.readFile(ctx, in, o)
+	return t, t.readFile(ctx, in)
 }

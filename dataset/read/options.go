@@ -12,7 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/idtable"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/internal/lists"
@@ -20,10 +20,8 @@ import (
 
 // Options vary how a set is opened. The zero value is ready to use.
 type Options struct {
-	// Min and Max are the ends of the rating scale in stars; ratings outside are refused. Where one is
-	// nil the format's default holds. MovieLens 100K and 1M have 1 and 5, later MovieLens sets 0.5 and
-	// 5, LibimSeTi 1 and 10, and plays of the Million Song Dataset 1 and 10,000. Other files of
-	// ratings have 0 and 5, clicks 0 and 1, and synthetic sets the ends of their shape.
+	// Min and Max are the ends of the rating scale in stars; ratings outside are refused. Where one is nil the format's default holds:
+	// 0 and 5 of files that are of no published set, 0 and 1 of clicks.
 	Min, Max *float64
 
 	// Columns names columns that differ from the names of a format.
@@ -62,13 +60,10 @@ type Options struct {
 	// Input is the reader of the spec "-"; nil stands for [os.Stdin].
 	Input io.Reader
 
-	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used: a rating
-	// off the scale or no number, or a row that is not like the others. It also hears of the earlier
-	// of two ratings of one pair, since the last in the file counts. The set then contains all other
-	// records, and may be empty. Skipped serves a client that must take part with whatever the file
-	// holds; nil refuses the file. A file of no known format, or that cannot be read, is refused
-	// either way. A file without a single row shows no scale: unless the options state it, the set's
-	// scale is 0 to 0.
+	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used, and of the earlier of two ratings of one
+	// pair, since the last in the file counts. The set then contains all other records, and may be empty. Skipped serves a client that
+	// must take part with whatever the file holds; nil refuses the file. A file of no known format, or that cannot be read, is refused
+	// either way. A file without a single row shows no scale: unless the options state it, the set's scale is 0 to 0.
 	Skipped func(*dataset.FileError)
 
 	// Cache is where sets of a published name are looked for; "" means [published.UserCache].
@@ -228,15 +223,6 @@ func encodingNotices(found []dataset.Finding) (list []dataset.Notice) {
 	return list
 }
 
-// notifyUnread says that a file of clicks has columns that may be ratings.
-func (t *table) notifyUnread(names []string) {
-	if len(names) == 0 {
-		return
-	}
-	t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeColumns, Text: "every row counts as a click, whatever it has in " + strings.Join(names, ", ") +
-		"; if that is a rating, name it with --columns rating=" + names[0] + ", and write truths as 1 and 0"})
-}
-
 // notify appends a notice about the records that were counted, if there are any.
 func (t *table) notify(kind dataset.NoticeKind, c records.Tally, text string) {
 	if c.Count > 0 {
@@ -249,9 +235,9 @@ const mostUnlike = 0.5
 
 // notifyScale says that a scale was assumed, or that ratings use little of it. The ratings of one client may all be alike, and
 // are not compared with the scale.
-func (t *table) notifyScale(o Options) {
-	assumed := t.format.Scaleless && !t.clicks && (o.Min == nil || o.Max == nil)
-	if t.ratings.Len() == 0 || t.clicks || !assumed && o.Max == nil && o.Min == nil {
+func (t *table) notifyScale() {
+	assumed := t.format.Scaleless && !t.clicks && (t.Min == nil || t.Max == nil)
+	if t.ratings.Len() == 0 || t.clicks || !assumed && t.Max == nil && t.Min == nil {
 		return
 	}
 	lo, hi := slices.Min(t.ratings.Value), slices.Max(t.ratings.Value)
@@ -260,14 +246,14 @@ func (t *table) notifyScale(o Options) {
 	if assumed {
 		what, key := fmt.Sprintf("no rating scale: %s to %s", records.Stars(t.min), records.Stars(t.max)), "rating-min and rating-max"
 		switch {
-		case o.Min != nil:
+		case t.Min != nil:
 			what, key = "no top of the rating scale: "+records.Stars(t.max), "rating-max"
-		case o.Max != nil:
+		case t.Max != nil:
 			what, key = "no bottom of the rating scale: "+records.Stars(t.min), "rating-min"
 		}
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeScale, Detail: detail, Text: "the file states " + what + " is assumed; say the true scale with " + key})
 	}
-	if used < mostUnlike && used > 0 && t.skipped == nil {
+	if used < mostUnlike && used > 0 && t.Skipped == nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeScale, Detail: detail, Text: fmt.Sprintf(
 			"the ratings use %.2g%% of the rating scale %s to %s, and noise is added for all of it; if the scale is narrower, say so with rating-min and rating-max", 100*used, records.Stars(t.min), records.Stars(t.max))})
 	}
@@ -276,7 +262,7 @@ func (t *table) notifyScale(o Options) {
 // notifyAlike says that ids differ only by leading zeros. Both tables must be settled.
 func (t *table) notifyAlike() {
 	for _, ids := range []struct {
-		table *idtable.Table
+		table *idtext.Table
 		text  string
 	}{
 		{&t.users, "pairs of users have ids that differ only by zeros, as 1 and 01 do; each half of a user is protected by itself: write every id in one way"},
@@ -325,7 +311,6 @@ func (e *badRowsError) Error() string {
 	if e.Count == 1 {
 		return e.first[0].Error() + "; --bad-rows skip leaves the row out"
 	}
-	var text strings.Builder
 	count, mend := fmt.Sprint(e.Count), "; correct them, or leave them out with --bad-rows skip"
 	if e.Count == mostBad {
 		count += " or more"
@@ -333,14 +318,11 @@ func (e *badRowsError) Error() string {
 	if e.none {
 		mend = ", and there are no others; if the file is sound, say how it is written with --columns, --separator, --rating-min and --rating-max"
 	}
-	fmt.Fprintf(&text, "%s rows cannot be used%s", count, mend)
-	for _, row := range e.first {
-		text.WriteString("\n  " + row.Error())
-	}
+	rows := lists.Map(e.first, (*dataset.FileError).Error)
 	if e.Count > len(e.first) {
-		fmt.Fprintf(&text, "\n  and %d more", e.Count-len(e.first))
+		rows = append(rows, fmt.Sprintf("and %d more", e.Count-len(e.first)))
 	}
-	return text.String()
+	return fmt.Sprintf("%s rows cannot be used%s\n  %s", count, mend, strings.Join(rows, "\n  "))
 }
 
 // Unwrap returns the errors of the first rows.
@@ -348,21 +330,22 @@ func (e *badRowsError) Unwrap() []error {
 	return lists.Map(e.first, func(row *dataset.FileError) error { return row })
 }
 
+// rows is what a notice says of one row, or of several.
+func rows(c records.Tally, one, several string) string {
+	if c.Count == 1 {
+		return one
+	}
+	return several
+}
+
 // notifyRows says which rows were left out or mended.
 func (t *table) notifyRows() {
 	if t.bad.Count > 0 && t.bad.skip {
-		why := "rows cannot be used and are left out"
-		if t.bad.Count == 1 {
-			why = "row cannot be used and is left out"
-		}
-		n := t.bad.Notice(dataset.NoticeRows, why)
+		n := t.bad.Notice(dataset.NoticeRows, rows(t.bad.Tally, "row cannot be used and is left out", "rows cannot be used and are left out"))
 		n.Detail = "the first: " + t.bad.first[0].Err.Error()
 		t.notices = append(t.notices, n)
 	}
-	why := "rows have a value that means not rated and are left out"
-	if t.left.Count == 1 {
-		why = "row has a value that means not rated and is left out"
-	}
+	why := rows(t.left, "row has a value that means not rated and is left out", "rows have a value that means not rated and are left out")
 	if len(t.format.Unrated) > 0 {
 		why += ", as " + t.format.Name + " has it"
 	}

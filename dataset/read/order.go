@@ -12,8 +12,7 @@ import (
 )
 
 // sort puts users, items, features and ratings into canonical order, of each pair one record.
-// The name of the set remains to be filled in.
-func (t *table) sort() (*dataset.Set, error) {
+func (t *table) sort(name string) (*dataset.Set, error) {
 	userIDs, userRank := t.users.Canonical()
 	itemIDs, itemRank := t.items.Canonical()
 	if err := t.settleTimes(); err != nil {
@@ -23,8 +22,8 @@ func (t *table) sort() (*dataset.Set, error) {
 	t.notifyRows()
 	t.notify(dataset.NoticeIDs, t.reread, "ratings have an id with spaces or a byte order mark around it, or with a decimal part of zeros, as 7.0 has; it is read without them")
 	set := &dataset.Set{
-		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
-		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices, Findings: t.found,
+		Name: name, Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
+		MaybeTimes: t.MaybeTimes && t.times != nil, Notices: t.notices, Findings: t.found,
 	}
 	t.features.describe(set, itemRank)
 	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
@@ -49,8 +48,8 @@ func (t *table) sortRows(set *dataset.Set) error {
 	if repeated {
 		perm = t.merge(r, perm)
 	}
-	if merged := t.ratings.Len() - len(perm); merged > 0 && t.skipped == nil && t.duplicates != DuplicatesCount {
-		set.Notices = append(set.Notices, dataset.Notice{Kind: dataset.NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
+	if merged := t.ratings.Len() - len(perm); merged > 0 && t.Skipped == nil && t.Duplicates != DuplicatesCount {
+		set.Notices = append(set.Notices, dataset.Notice{Kind: dataset.NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.Duplicates)})
 	}
 	set.Ratings = t.ratings.Gather(perm)
 	if t.test > 0 {
@@ -79,7 +78,7 @@ const (
 )
 
 // merge makes one record of all records of a pair. perm sorts the ratings. merge returns perm with
-// only the last record in the file of each pair. The rule t.duplicates sets that record's value. With
+// only the last record in the file of each pair. The rule t.Duplicates sets that record's value. With
 // DuplicatesMean and DuplicatesCount the rule also gives it the latest time of the pair. If a record
 // of a pair is in the test file, so is the pair's last record: test records come last.
 func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
@@ -91,12 +90,12 @@ func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
 		}
 		last := perm[to-1]
 		switch same := perm[from:to]; {
-		case t.duplicates == DuplicatesMean && len(same) > 1:
+		case t.Duplicates == DuplicatesMean && len(same) > 1:
 			r.Value[last] = mean(r.Value, same)
-		case t.duplicates == DuplicatesCount:
+		case t.Duplicates == DuplicatesCount:
 			r.Value[last] = float32(min(float64(len(same)), t.max))
 		}
-		if t.times != nil && (t.duplicates == DuplicatesMean || t.duplicates == DuplicatesCount) {
+		if t.times != nil && (t.Duplicates == DuplicatesMean || t.Duplicates == DuplicatesCount) {
 			for _, k := range perm[from:to] {
 				if at := t.times[k]; !(at <= t.times[last]) && !math.IsNaN(at) { // a missing time is no latest one
 					t.times[last] = at
@@ -122,7 +121,7 @@ func mean(value []float32, which []int32) float32 {
 
 // checkPairs reports whether pairs may be there twice. It is an error that says which if they must not. perm sorts the ratings.
 func (t *table) checkPairs(perm []int32, userIDs, itemIDs []string) (repeated bool, err error) {
-	if t.duplicates != "" && t.duplicates != DuplicatesError {
+	if t.Duplicates != "" && t.Duplicates != DuplicatesError {
 		return true, nil
 	}
 	r := t.ratings
@@ -140,9 +139,9 @@ func (t *table) checkPairs(perm []int32, userIDs, itemIDs []string) (repeated bo
 		if r.User[a] != r.User[b] || r.Item[a] != r.Item[b] {
 			continue
 		}
-		if t.skipped != nil {
+		if t.Skipped != nil {
 			repeated = true
-			t.skipped(again(a, b, "%s %q rates %s %q again on %s, which counts"))
+			t.Skipped(again(a, b, "%s %q rates %s %q again on %s, which counts"))
 		} else if first < 0 || b < perm[first] {
 			first = k
 		}

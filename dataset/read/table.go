@@ -7,32 +7,29 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // table is the content of ratings files before the indices are put in order.
 type table struct {
+	Options
 	format       records.Format
-	users, items idtable.Table
+	users, items idtext.Table
 	features     *catalogue      // of the list of items; nil without one
 	ratings      dataset.Ratings // columns only: codes of the two tables, rows as in the file
 	times        []float64       // of each rating; nil where they are not asked for, or not there
 	odd          tableTimes
-	maybe        bool     // [Options.MaybeTimes]
 	lines        lineRuns // line of each rating
 	min, max     float64  // range the ratings were checked against
 	clicks       bool     // there is no column of ratings
-	duplicates   Duplicates
-	skipped      func(*dataset.FileError)
-	unrated      []float64 // values that say that an item was not rated
-	comma        bool      // ratings have a decimal comma
-	truths       bool      // ratings are truths
-	dayFirst     bool      // [Form.DayFirst]
+	comma        bool     // ratings have a decimal comma
+	truths       bool     // ratings are truths
 	bad          badRows
 	left         records.Tally // rows that are not rated
 	reread       records.Tally // ratings with an id that is written in another way than it is kept
@@ -61,45 +58,43 @@ func (t *table) fileOf(k int32) (file string) {
 }
 
 func newTable(o Options) *table {
-	return &table{
-		format: records.GenericCSV(), duplicates: o.Duplicates, skipped: o.Skipped, unrated: o.Unrated,
-		dayFirst: o.Form.DayFirst, maybe: !o.Times && o.MaybeTimes, bad: badRows{skip: o.BadRows == BadRowsSkip},
-	}
+	o.MaybeTimes = o.MaybeTimes && !o.Times
+	return &table{Options: o, format: records.GenericCSV(), bad: badRows{skip: o.BadRows == BadRowsSkip}}
 }
 
 // open appends the ratings of a file of a source.
-func (t *table) open(ctx context.Context, s *files.Source, file string, o Options) error {
-	in, err := s.InputOf(file, o.Progress)
+func (t *table) open(ctx context.Context, s *files.Source, file string) error {
+	in, err := s.InputOf(file, t.Progress)
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
-	return t.readFile(ctx, in, o)
+	return t.readFile(ctx, in)
 }
 
 // openTest appends the ratings of the test file, on the scale of the ratings already read. It may be of
 // another format, and has ratings where these have.
-func (t *table) openTest(ctx context.Context, o Options) error {
-	s, err := files.Open(ctx, o.Test, Options{Input: o.Input, Columns: o.Columns}.files())
+func (t *table) openTest(ctx context.Context) error {
+	s, err := files.Open(ctx, t.Test, Options{Input: t.Input, Columns: t.Columns}.files())
 	if err != nil {
 		return fmt.Errorf("the test file: %w", err)
 	}
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no error with drift is measured"})
 	}
-	t.test, t.times, o.Progress = t.ratings.Len(), nil, nil
-	return errors.Join(t.open(ctx, s, s.File, o), s.Close())
+	t.test, t.times = t.ratings.Len(), nil
+	return errors.Join(t.open(ctx, s, s.File), s.Close())
 }
 
 // readFile appends the ratings of a file, whose format it recognizes by its content, its name and the files beside it. A further file has
 // ratings and timestamps where the first has. Its errors are *FileError, or errors of the file or of ctx.
-func (t *table) readFile(ctx context.Context, in files.Input, o Options) error {
-	rows, err := sniff(ctx, in, o)
+func (t *table) readFile(ctx context.Context, in files.Input) error {
+	rows, err := sniff(ctx, in, t.Options)
 	first := len(t.parts) == 0
 	switch empty := errors.Is(err, records.ErrNoRows); {
-	case empty && first && o.Skipped != nil: // it shows neither format nor scale
-		if o.Min != nil && o.Max != nil {
-			t.min, t.max, err = dataset.ScaleOr(o.Min, o.Max, 0, 0)
+	case empty && first && t.Skipped != nil: // it shows neither format nor scale
+		if t.Min != nil && t.Max != nil {
+			t.min, t.max, err = dataset.ScaleOr(t.Min, t.Max, 0, 0)
 			return err
 		}
 		return nil
@@ -111,10 +106,13 @@ func (t *table) readFile(ctx context.Context, in files.Input, o Options) error {
 	case err != nil:
 	case first:
 		t.format, t.clicks, t.found = rows.Format, rows.Cols.At[records.Rating] < 0, append(t.found, rows.Found...)
-		t.unrated = slices.Concat(t.unrated, rows.Format.Unrated)
+		t.Unrated = slices.Concat(t.Unrated, rows.Format.Unrated)
 		t.notices = encodingNotices(rows.Found)
-		t.notifyUnread(rows.Unread)
-		if err = t.scale(o); err != nil {
+		if names := rows.Unread; len(names) > 0 {
+			t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeColumns, Text: "every row counts as a click, whatever it has in " + strings.Join(names, ", ") +
+				"; if that is a rating, name it with --columns rating=" + names[0] + ", and write truths as 1 and 0"})
+		}
+		if err = t.scale(); err != nil {
 			return fmt.Errorf("%s: %w", in.Path, err)
 		}
 	case t.clicks != (rows.Cols.At[records.Rating] < 0):
@@ -125,7 +123,7 @@ func (t *table) readFile(ctx context.Context, in files.Input, o Options) error {
 	if err != nil {
 		return rows.Locate(in.Path, err)
 	}
-	if first && !o.Times && !t.maybe || !first && t.times == nil {
+	if first && !t.Times && !t.MaybeTimes || !first && t.times == nil {
 		rows.Cols.At[records.Time] = -1
 	}
 	t.comma, t.truths = rows.Comma, rows.Truths
@@ -133,18 +131,18 @@ func (t *table) readFile(ctx context.Context, in files.Input, o Options) error {
 }
 
 // scale sets the scale of the options, or else of the format. A click counts as the top of the scale.
-func (t *table) scale(o Options) (err error) {
+func (t *table) scale() (err error) {
 	lo, hi := t.format.Min, t.format.Max
 	if t.clicks {
 		lo, hi = 0, 1
 	}
-	if t.min, t.max, err = dataset.ScaleOr(o.Min, o.Max, lo, hi); err != nil {
+	if t.min, t.max, err = dataset.ScaleOr(t.Min, t.Max, lo, hi); err != nil {
 		return err
 	}
 	switch {
-	case t.duplicates == DuplicatesCount && !t.clicks:
+	case t.Duplicates == DuplicatesCount && !t.clicks:
 		return fmt.Errorf("%w: count is for clicks, and the file has a column of ratings; want error, last or mean", ErrDuplicates)
-	case t.duplicates == DuplicatesCount && o.Max == nil:
+	case t.Duplicates == DuplicatesCount && t.Max == nil:
 		return fmt.Errorf("%w: with count, the top of the scale (--rating-max) has to say how many clicks count at most", ErrDuplicates)
 	}
 	return nil
@@ -160,8 +158,8 @@ func (t *table) read(file string, rows records.RatingRows) error {
 	for {
 		if records.IsMalformed(err) {
 			bad := &dataset.FileError{File: file, Line: rows.At(), Err: err}
-			if t.skipped != nil {
-				t.skipped(bad)
+			if t.Skipped != nil {
+				t.Skipped(bad)
 				err = nil
 			} else if t.bad.add(bad) {
 				err = nil
@@ -185,10 +183,10 @@ func (t *table) read(file string, rows records.RatingRows) error {
 	if err = t.bad.err(); err != nil {
 		return err
 	}
-	if t.ratings.Len() == before && t.skipped == nil && t.bad.Count+t.left.Count > 0 {
+	if t.ratings.Len() == before && t.Skipped == nil && t.bad.Count+t.left.Count > 0 {
 		return &dataset.FileError{File: file, Line: rows.At(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.Count, t.left.Count)}
 	}
-	if t.ratings.Len() == before && t.skipped == nil && (len(t.parts) == 1 || t.test > 0) {
+	if t.ratings.Len() == before && t.Skipped == nil && (len(t.parts) == 1 || t.test > 0) {
 		return rows.Locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))
 	}
 	return nil
@@ -225,7 +223,7 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 		if err != nil {
 			value = truth
 		}
-		if slices.Contains(t.unrated, value) {
+		if slices.Contains(t.Unrated, value) {
 			t.left.Add(line)
 			return nil
 		}
@@ -311,30 +309,20 @@ func FromRatings(name string, list []Rating, o Options) (*dataset.Set, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for k, r := range list {
-		if err = t.take(r, k+1); err != nil {
+		if math.IsNaN(r.Value) || r.Value < t.min || r.Value > t.max {
+			err = records.OffScale("rating %v is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max", r.Value, t.min, t.max)
+		} else {
+			err = t.push([]byte(r.User), []byte(r.Item), r.Value, k+1)
+		}
+		if err != nil {
 			return nil, &dataset.FileError{File: name, Line: k + 1, Err: err}
 		}
 	}
 	if (o.Times || o.MaybeTimes) && slices.ContainsFunc(list, func(r Rating) bool { return r.Time != 0 }) {
-		for _, r := range list {
-			t.times = append(t.times, r.Time)
-		}
+		t.times = lists.Map(list, func(r Rating) float64 { return r.Time })
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s: %w", name, dataset.ErrNoRatings)
 	}
-	set, err := t.sort()
-	if err != nil {
-		return nil, err
-	}
-	set.Name = name
-	return set, nil
-}
-
-// take appends a rating.
-func (t *table) take(r Rating, number int) error {
-	if math.IsNaN(r.Value) || r.Value < t.min || r.Value > t.max {
-		return records.OffScale("rating %v is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max", r.Value, t.min, t.max)
-	}
-	return t.push([]byte(r.User), []byte(r.Item), r.Value, number)
+	return t.sort(name)
 }

@@ -132,7 +132,7 @@ type openDate struct {
 // time reads the time of the next rating.
 func (t *table) time(field []byte) (records.Moment, error) {
 	m, err := records.ParseTime(field)
-	if err != nil && t.maybe {
+	if err != nil && t.MaybeTimes {
 		return records.Moment{At: math.NaN()}, nil
 	}
 	return m, err
@@ -157,12 +157,12 @@ func (t *table) settleTimes() error {
 	if t.times == nil {
 		return nil
 	}
-	daily := o.daily || t.dayFirst
+	daily := o.daily || t.Form.DayFirst
 	switch {
-	case t.dayFirst && o.monthly && !t.maybe:
+	case t.Form.DayFirst && o.monthly && !t.MaybeTimes:
 		return fmt.Errorf("%s: day-first: the file has dates whose second number is above 12, so that the month is first; leave --day-first out, or write dates as 2024-05-31", t.parts[0].file)
 	case len(o.open) == 0:
-	case daily && o.monthly && !t.maybe:
+	case daily && o.monthly && !t.MaybeTimes:
 		return &dataset.FileError{File: t.parts[0].file, Line: o.openAt.Lines[0], Err: errors.New("the date has the day first or the month, and the file has dates of both kinds; write dates as 2024-05-31")}
 	case daily && o.monthly:
 		for _, d := range o.open {
@@ -204,9 +204,9 @@ var digitForms = []struct{ form, example string }{
 // inForm returns the times as seconds if there are any and all of them are dates from 1970 to 2099 in the form of a number; else nil. A
 // time of 0 or NaN stays.
 func inForm(times []float64, form string) []float64 {
-	out, any := make([]float64, len(times)), false
+	var out []float64
 	for k, at := range times {
-		if out[k] = at; at == 0 || math.IsNaN(at) {
+		if at == 0 || math.IsNaN(at) {
 			continue
 		}
 		if !(at >= 1970e4 && at < 1e14) || at != math.Trunc(at) {
@@ -216,10 +216,10 @@ func inForm(times []float64, form string) []float64 {
 		if err != nil || date.Year() < 1970 || date.Year() > 2099 {
 			return nil
 		}
-		out[k], any = float64(date.Unix()), true
-	}
-	if !any {
-		return nil
+		if out == nil {
+			out = slices.Clone(times)
+		}
+		out[k] = float64(date.Unix())
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
-	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -69,31 +69,25 @@ func (p Params) numbers(users int) (test, validation int) {
 
 func (p Params) target() float64 { return cmp.Or(p.Target, defaultTarget) }
 
-// HoldOut is a set whose users are divided into three parts. All ratings in it
-// keep the set's indices and its counts of users and items.
+// HoldOut is a set whose users are divided into three parts. All ratings in it keep the set's indices and its counts of users and items.
 //
-// [UsersHeldOut] holds users out as Liang et al. do (Variational autoencoders for collaborative
-// filtering, WWW 2018). Every user, independently of all others, goes to the test part with
-// probability p.Test, to the validation part with p.Validation, else to training. Every rating of a
-// held-out user goes to the target with probability p.Target, else to the history. Liang et al. hold
-// out a number of users (p.Test and p.Validation of 1 or more) and take p.Target = 0.2 of each user
-// exactly (p.Exact). They keep ratings of 4 stars and more (p.Positive), and leave out users with
-// fewer than 5 such ratings (p.Least).
+// [UsersHeldOut] holds users out as Liang et al. do (Variational autoencoders for collaborative filtering, WWW 2018). Every user,
+// independently of all others, goes to the test part with probability p.Test, to the validation part with p.Validation, else to training.
+// Every rating of a held-out user goes to the target with probability p.Target, else to the history. Liang et al. hold out a number of
+// users (p.Test and p.Validation of 1 or more) and take 0.2 of each user exactly (p.Exact). They keep ratings of 4 stars and more
+// (p.Positive), and leave out users with fewer than 5 such ratings (p.Least).
 //
-// By number, the users with the least draws among all users of the set are held out, whatever they
-// rated. Liang et al. first leave out users with few ratings, and draw from the others. Then a user's
-// number of ratings would decide whether another user trains. Here it decides about that user alone,
+// By number, the users with the least draws among all users of the set are held out, whatever they rated. Liang et al. draw from the users
+// with enough ratings, so that a user's number of ratings would decide whether another user trains. Here it decides about that user alone,
 // and held-out users with too few ratings are not measured.
 //
-// By time, the target of a held-out user is the user's last ratings: a share of them, one of them, or
-// all after one moment. That moment is common to all users, and nothing after it is trained on. With a
-// test file, its users are the test part and its ratings their target.
+// By time, the target of a held-out user is the user's last ratings: a share of them, one of them, or all after one moment. That moment is
+// common to all users, and nothing after it is trained on. With a test file, its users are the test part and its ratings their target.
 //
-// The user's draw is a hash of the seed and the user's id. A rating's draw is a hash of the seed and
-// the user's and the item's id. As with [Divide] of ratings, adding or removing other ratings, users or items then
-// moves no user and no rating to another part. There are two exceptions: by number, other users do,
-// and with p.Exact a held-out user's other ratings do. Neither makes one user's ratings decide which
-// ratings of another user are trained on. The user's draw is independent of a rating's where ratings are divided.
+// Draws are hashes of the seed, the user's id and, for a rating, the item's, and differ from the draws of [Divide] of ratings. As there,
+// adding or removing other ratings, users or items moves no user and no rating to another part. There are two exceptions: by number, other
+// users do, and with p.Exact a held-out user's other ratings do. Neither makes one user's ratings decide which ratings of another user are
+// trained on.
 //
 // It is an error when nothing is left in the training ratings, or in the target of a part that was
 // asked for.
@@ -158,7 +152,7 @@ func holdOutTraining(s *dataset.Set, p Params) (dataset.Ratings, error) {
 
 // holdOutParts draws the part of every user and rating.
 func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
-	draws, items := idhash.Draws("fedsim held-out user v1", s.UserIDs, p.Seed), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
+	draws, items := idtext.Draws("fedsim held-out user v1", s.UserIDs, p.Seed), idtext.Hashes("fedsim held-out item v1", s.ItemIDs)
 	users = lists.Map(draws, p.cut().of)
 	if p.counted() {
 		p.count(draws, users)
@@ -167,7 +161,7 @@ func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
 		holdOutTested(s, p, users)
 	}
 	liked, at := likedOf(s, p)
-	target := targets(liked, p, users, func(k int) uint64 { return idhash.Mix(draws[liked.User[k]] ^ items[liked.Item[k]]) })
+	target := targets(liked, p, users, func(k int) uint64 { return idtext.Mix(draws[liked.User[k]] ^ items[liked.Item[k]]) })
 	parts = bytes.Repeat([]byte{partLeftOut}, s.Len())
 	for i, k := range at {
 		whose, isTarget := users[s.User[k]], target[i]

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
-	"github.com/fedsim/fedsim/dataset/internal/idhash"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 )
@@ -28,11 +27,9 @@ const (
 	// most.
 	RandomPartition Partitioning = "random"
 
-	// CategoryPartition gives all items of a category to one party. An item belongs to the rarest of
-	// its genres: the genre with the fewest items in the catalogue, and among equals the first by
-	// name. (FMF, section 4.3: "the category with fewest movies".) Items without a genre are one more
-	// category. With fewer parties than categories, categories are assigned largest first, each to the
-	// party with the fewest items so far.
+	// CategoryPartition gives all items of a category to one party. An item belongs to the genre with the fewest items of the catalogue
+	// (FMF, section 4.3), among equals the first by name. Items without a genre are one more category. With fewer parties than
+	// categories, these are assigned largest first, each to the party with the fewest items so far.
 	CategoryPartition Partitioning = "category"
 )
 
@@ -46,10 +43,8 @@ var (
 	errNoCategories = errors.New("no categories")
 )
 
-// PartitionItems divides the items of the set among parties. The result depends on the
-// ids and genres of the catalogue and, if it is random, on the public seed; never on a
-// rating. Random parties of a set without a public catalogue depend on which items were
-// rated at all, as the set itself does.
+// PartitionItems divides the items of the set among parties, by the ids and genres of the catalogue and, if at random, the public seed: never
+// by a rating. Without a public catalogue random parties depend on which items were rated at all, as the set itself does.
 func PartitionItems(s *dataset.Set, how Partitioning, parties int, seed uint64) (Partition, error) {
 	switch how {
 	case RandomPartition:
@@ -61,9 +56,8 @@ func PartitionItems(s *dataset.Set, how Partitioning, parties int, seed uint64) 
 	}
 }
 
-// PartitionUsers divides the users of the set among parties at random, with sizes that
-// differ by one at most. The result depends on the users' ids and the public seed, never
-// on a rating.
+// PartitionUsers divides the users of the set among parties at random, by their ids and the public seed, with sizes that differ by one at
+// most.
 func PartitionUsers(s *dataset.Set, parties int, seed uint64) (Partition, error) {
 	return dealRandomly("user", s.UserIDs, s.Users, parties, seed)
 }
@@ -78,7 +72,7 @@ func dealRandomly(what string, ids []string, count, parties int, seed uint64) (P
 		return nil, fmt.Errorf("partition: %w: %d for %d %ss; want at least 1 and at most %d", ErrParties, parties, count, what, count)
 	}
 	p := make(Partition, parties)
-	for rank, i := range byHash(idhash.Draws("fedsim partition "+what+" v1", ids, seed)) {
+	for rank, i := range byHash(idtext.Draws("fedsim partition "+what+" v1", ids, seed)) {
 		p[rank%parties] = append(p[rank%parties], i)
 	}
 	return p.ascending(), nil
@@ -222,7 +216,7 @@ func public(s *dataset.Set, p PublicUsers) (marked []bool, count int, err error)
 		if p.Count < 1 || p.Count >= s.Users {
 			return nil, 0, fmt.Errorf("%d of the %d of %s; want at least 1, and 1 fewer than there are", p.Count, s.Users, s.Name)
 		}
-		for _, u := range byHash(idhash.IDs("fedsim public user v1", s.UserIDs))[:p.Count] {
+		for _, u := range byHash(idtext.Hashes("fedsim public user v1", s.UserIDs))[:p.Count] {
 			marked[u] = true
 		}
 		return marked, p.Count, nil
@@ -274,9 +268,7 @@ const (
 	LeaveOneOut By = "leave-one-out"
 )
 
-func kinds() []By {
-	return []By{Random, Time, UserTime, LeaveOneOut}
-}
+var kinds = []By{Random, Time, UserTime, LeaveOneOut}
 
 // ErrNoTimes is wrapped by the error where timestamps are needed and the source has none.
 var ErrNoTimes = errors.New("the data have no timestamps: want a column timestamp, or another one named as it (columns)")

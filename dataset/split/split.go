@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
@@ -99,7 +99,7 @@ func (p Params) validateShares() error {
 	errs.If(!(p.Validation >= 0 && p.Validation < 1), "split: validation share is %v; want at least 0 and less than 1", p.Validation)
 	errs.If(len(errs) == 0 && test+p.Validation >= 1,
 		"split: test share %v and validation share %v leave nothing to train on; want a sum below 1", test, p.Validation)
-	errs.If(!slices.Contains(append(kinds(), ""), p.By), "split: by %q; want one of %v", p.By, kinds())
+	errs.If(p.By != "" && !slices.Contains(kinds, p.By), "split: by %q; want one of %v", p.By, kinds)
 	errs.If(p.Whole && p.By != "" && p.By != Random, "split: by %q asks for a test part, and there is to be none", p.By)
 	errs.If(p.Folds != 0 && (p.Folds < 2 || p.Fold < 1 || p.Fold > p.Folds || p.By != "" && p.By != Random || p.Whole),
 		"split: fold %d of %d; there must be at least 2 folds by chance, and the fold is one of them", p.Fold, p.Folds)
@@ -137,20 +137,15 @@ const (
 	partTest
 )
 
-// Divide sends every rating, independently of all others, to the test part with probability p.Test, to the
-// validation part with p.Validation, else to the training part. The draw is a hash of the seed and the
-// rating's user and item id, and of nothing else. Adding or removing other ratings, users or items
-// moves no rating to another part, although it may change every index. With the same seed a larger
-// test share holds all of a smaller one.
+// Divide sends every rating, independently of all others, to the test part with probability p.Test, to the validation part with
+// p.Validation, else to the training part. The draw is a hash of the seed and the rating's user and item id alone, so that other ratings,
+// users or items move no rating to another part. With the same seed a larger test share holds all of a smaller one.
 //
-// This is the default. The other kinds ([By]) go by timestamps. Where the set has a test file, that
-// file is the test part, and p.Validation of the other ratings are for validation. For lists of items
-// ([Params.Users]) see [HoldOut].
+// This is the default. The other kinds ([By]) go by timestamps. Where the set has a test file, that file is the test part, and p.Validation
+// of the other ratings are for validation. For lists of items ([Params.Users]) see [HoldOut].
 //
-// A hand-made set must have an id for each user and item, distinct among users and among items.
-// Indices would not do in their place: they shift when a user or an item goes. It is an error when ids
-// are missing, and when a part that was asked for stays empty, which happens with very few ratings
-// only.
+// A hand-made set must have an id for each user and item, distinct among users and among items: indices shift when a user or an item goes. It
+// is an error when ids are missing, and when a part that was asked for stays empty.
 func Divide(s *dataset.Set, p Params) (*Parts, error) {
 	if err := checkSplit(s, p); err != nil {
 		return nil, err
@@ -213,9 +208,8 @@ func splitDigester(set string, ratings int) *dataset.Digester {
 	return d
 }
 
-// Training returns the training part alone, as [Divide] cuts the set. Unlike there, any part may be
-// empty. A party with some of the ratings, perhaps one user's, gets exactly the ratings on which a run
-// over all ratings would train. It gets none if its user is held out. Users that are held out by number
+// Training returns the training part alone, as [Divide] cuts the set, which may be empty. A party with some of the ratings, perhaps one
+// user's, gets exactly those on which a run over all ratings would train: none if its user is held out. Users that are held out by number
 // follow from who else there is, and are refused.
 func Training(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	if err := checkSplit(s, p); err != nil {
@@ -279,13 +273,13 @@ func (c cut) of(hash uint64) byte {
 
 // drawsOf returns a draw for each user and a hash of each item, whose mix is the draw of a rating.
 func drawsOf(s *dataset.Set, seed uint64) (users, items []uint64) {
-	return idhash.Draws("fedsim split user v1", s.UserIDs, seed), idhash.IDs("fedsim split item v1", s.ItemIDs)
+	return idtext.Draws("fedsim split user v1", s.UserIDs, seed), idtext.Hashes("fedsim split item v1", s.ItemIDs)
 }
 
 // draws returns the hash of each rating.
 func draws(s *dataset.Set, seed uint64) func(k int) uint64 {
 	users, items := drawsOf(s, seed)
-	return func(k int) uint64 { return idhash.Mix(users[s.User[k]] ^ items[s.Item[k]]) }
+	return func(k int) uint64 { return idtext.Mix(users[s.User[k]] ^ items[s.Item[k]]) }
 }
 
 // splitPacked is Split of packed ratings by chance: parts are views of the same file. It reads every rating once.
@@ -296,7 +290,7 @@ func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
 	var parts [3]dataset.Ratings
 	var counts [3]int
 	for part, view := range s.Packed.Divide(func(user int, item int32) byte {
-		part := c.of(idhash.Mix(users[user] ^ items[item]))
+		part := c.of(idtext.Mix(users[user] ^ items[item]))
 		d.Bytes([]byte{part})
 		return part
 	}) {
@@ -328,7 +322,7 @@ func partByChance(s *dataset.Set, p Params, parts []byte) {
 	inBlocks(len(parts), func(_, from, to int) {
 		rated, drawn := s.Item[from:to], parts[from:to]
 		for k, u := range s.User[from:to] {
-			drawn[k] = c.of(idhash.Mix(users[u] ^ items[rated[k]]))
+			drawn[k] = c.of(idtext.Mix(users[u] ^ items[rated[k]]))
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idhash"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/read"
 )
@@ -115,7 +114,7 @@ func TestMix(t *testing.T) {
 	state := uint64(0)
 	for _, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
 		state += 0x9e3779b97f4a7c15
-		if got := idhash.Mix(state); got != want {
+		if got := idtext.Mix(state); got != want {
 			t.Errorf("mix(%#x) = %#x, want %#x", state, got, want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset/internal/idhash"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 
@@ -51,7 +51,7 @@ type random struct{ rand.PCG }
 
 // newRandom returns stream n of a seed. The number is mixed, since PCG streams
 // whose states differ little start out alike.
-func newRandom(seed, n uint64) *random { return &random{*rand.NewPCG(seed, idhash.Mix(n))} }
+func newRandom(seed, n uint64) *random { return &random{*rand.NewPCG(seed, idtext.Mix(n))} }
 
 // below returns a uniform integer of 0..n-1; the bias of n/2^64 does not matter here.
 func (r *random) below(n int) int {
@@ -176,7 +176,9 @@ func (s shape) makeCatalog() *catalog {
 	for i := range s.Items {
 		of := drawGenres(r, pickGenre)
 		year := s.drawYear(r)
-		c.addFeatures(i, of, year)
+		names := lists.Map(of, func(g int32) string { return genres[g].name })
+		c.titles = append(c.titles, fmt.Sprintf("%s No. %d (%d)", names[0], i+1, year))
+		c.genres, c.years = append(c.genres, names), append(c.years, year)
 		own := math.Sqrt(1 - s.Featured - s.Dated - s.Known)
 		shared := math.Sqrt(s.Featured / float64(len(of)))
 		quality := 0.0
@@ -306,12 +308,4 @@ func (s shape) drawYear(r *random) int {
 		age = int(-11*log(1-r.uniform())) + int(-11*log(1-r.uniform()))
 	}
 	return max(s.LastYear-age, s.FirstYear)
-}
-
-// addFeatures writes the public features of item i.
-func (c *catalog) addFeatures(i int, of []int32, year int) {
-	names := lists.Map(of, func(g int32) string { return genres[g].name })
-	c.titles = append(c.titles, fmt.Sprintf("%s No. %d (%d)", names[0], i+1, year))
-	c.genres = append(c.genres, names)
-	c.years = append(c.years, year)
 }

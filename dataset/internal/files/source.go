@@ -216,24 +216,20 @@ func find(ctx context.Context, where string, dirs []string, folders map[string]F
 		}
 		all = append(all, lists.Map(names, func(name string) string { return path.Join(dir, name) })...)
 	}
-	source := func(name string, sure dataset.Sureness, why string) (*Source, error) {
-		found := dataset.Finding{What: "member", Found: name, Sure: sure, Why: why}
-		return &Source{Folder: folders[path.Dir(name)], File: path.Base(name), Found: found}, nil
-	}
 	switch {
 	case o.Member != "" && disk && folders["."].Has(o.Member):
-		return &Source{Folder: folders["."], File: o.Member, Found: dataset.Finding{What: "member", Found: o.Member, Sure: dataset.Stated}}, nil
+		return sourceOf(folders["."], []string{o.Member}, o.Member, dataset.Stated, ""), nil
 	case o.Member != "":
 		named := namedBy(all, path.Clean(strings.ReplaceAll(o.Member, `\`, "/")))
 		switch len(named) {
 		case 0:
 			return nil, fmt.Errorf("--member: %s has no file %s; it has %s", where, o.Member, strings.Join(Some(all), ", "))
 		case 1:
-			return source(named[0], dataset.Stated, "")
+			return sourceOf(folders[path.Dir(named[0])], []string{path.Base(named[0])}, named[0], dataset.Stated, ""), nil
 		}
 		return nil, fmt.Errorf("%s: has %s; say which, with its folder", where, strings.Join(named, " and "))
 	case len(all) == 1 && !disk:
-		return source(all[0], dataset.Certain, "the archive has no other file")
+		return sourceOf(folders[path.Dir(all[0])], []string{path.Base(all[0])}, all[0], dataset.Certain, "the archive has no other file"), nil
 	case len(usual) > 1:
 		return nil, fmt.Errorf("%s: has ratings in its folders %s; unpack it and name one of them, or say which file with --member NAME", where, strings.Join(usual, " and "))
 	case len(usual) == 1:
@@ -257,6 +253,11 @@ func find(ctx context.Context, where string, dirs []string, folders map[string]F
 	return found, nil
 }
 
+// sourceOf makes a source of files of a folder.
+func sourceOf(f Folder, files []string, found string, sure dataset.Sureness, why string) *Source {
+	return &Source{Folder: f, File: files[0], Parts: files[1:], Found: dataset.Finding{What: "member", Found: found, Sure: sure, Why: why}}
+}
+
 // namedBy returns the files of a path, or else those with this last element.
 func namedBy(files []string, want string) []string {
 	if slices.Contains(files, want) {
@@ -269,37 +270,28 @@ func namedBy(files []string, want string) []string {
 // or the only file whose content is ratings. It does not guess among several.
 func findIn(ctx context.Context, f Folder, where string, o Options) (*Source, error) {
 	names := slices.DeleteFunc(f.names(), isHidden)
-	source := func(files []string, found string, sure dataset.Sureness, why string) (*Source, error) {
-		finding := dataset.Finding{What: "member", Found: found, Sure: sure, Why: why}
-		return &Source{Folder: f, File: files[0], Parts: files[1:], Found: finding}, nil
-	}
 	own := BaseName(where) + ".inter" // as RecBole has it
 	called := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRatingsFile(name) && UnpackedName(name) != own })
 	parts := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !partName.MatchString(name) })
 	switch {
 	case len(called) == 1:
-		return source(called, called[0], dataset.Certain, "by its name")
+		return sourceOf(f, called, called[0], dataset.Certain, "by its name"), nil
 	case len(called) > 1:
-		return nil, fmt.Errorf("%s holds %s; name the file itself, or say --member %s", where, strings.Join(inKnownOrder(called), " and "), called[0])
+		rank := func(name string) int { return slices.Index(ratingsFiles, strings.ToLower(UnpackedName(name))) }
+		slices.SortStableFunc(called, func(a, b string) int { return rank(a) - rank(b) })
+		return nil, fmt.Errorf("%s holds %s; name the file itself, or say --member %s", where, strings.Join(called, " and "), called[0])
 	case len(parts) > 0:
-		return source(parts, fmt.Sprintf("%d parts from %s", len(parts), parts[0]), dataset.Certain, "by their names")
+		return sourceOf(f, parts, fmt.Sprintf("%d parts from %s", len(parts), parts[0]), dataset.Certain, "by their names"), nil
 	}
 	like := slices.DeleteFunc(names[:min(len(names), mostTried)], func(name string) bool { return !hasRatings(ctx, f, name, o) })
 	switch len(like) {
 	case 0:
 		return nil, fmt.Errorf("%s: %w: looked in it for %s, %s", where, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), own)
 	case 1:
-		return source(like, like[0], dataset.Likely, "no other file begins like ratings")
+		return sourceOf(f, like, like[0], dataset.Likely, "no other file begins like ratings"), nil
 	}
 	return nil, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s",
 		where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(Some(like), ", "), like[0])
-}
-
-// inKnownOrder orders names as in the list of names of files of ratings.
-func inKnownOrder(names []string) []string {
-	rank := func(name string) int { return slices.Index(ratingsFiles, strings.ToLower(UnpackedName(name))) }
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
-	return names
 }
 
 // describing are the names, without extension, of files that people call their lists of items.

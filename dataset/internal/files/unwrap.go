@@ -112,7 +112,7 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 		if failed != nil {
 			return found, failed
 		}
-		found = append(found, dataset.Finding{What: "member of tar archive", Found: name, Sure: sureIf(o.Member != "")})
+		found = append(found, dataset.Finding{What: "member of tar archive", Found: name, Sure: dataset.SureIf(o.Member != "")})
 		head = in.head()
 	}
 	for _, f := range foreign {
@@ -127,20 +127,10 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 	return append(found, text...), err
 }
 
-func sureIf(stated bool) dataset.Sureness {
-	if stated {
-		return dataset.Stated
-	}
-	return dataset.Certain
-}
-
 func compressionOf(head []byte) (compression, bool) {
 	for _, c := range compressions {
-		fits := len(head) >= len(c.magic)
-		for i := range min(len(c.magic), len(head)) {
-			fits = fits && (c.magic[i] == '?' || c.magic[i] == head[i])
-		}
-		if fits {
+		begin, end, _ := strings.Cut(c.magic, "?")
+		if bytes.HasPrefix(head, []byte(begin)) && (end == "" || bytes.HasPrefix(head[min(len(begin)+1, len(head)):], []byte(end))) {
 			return c, true
 		}
 	}

@@ -40,11 +40,8 @@ func isZip(name string) (bool, error) {
 		return false, err
 	}
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
-	var magic [4]byte
-	if _, err = io.ReadFull(f, magic[:]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, nil
-	}
-	return bytes.Equal(magic[:], []byte("PK\x03\x04")) || bytes.Equal(magic[:], []byte("PK\x05\x06")), err
+	magic, err := io.ReadAll(io.LimitReader(f, 4))
+	return string(magic) == "PK\x03\x04" || string(magic) == "PK\x05\x06", err
 }
 
 // openZip opens an archive; the source of another file is nil. The ratings may stand in any one folder of it.
@@ -164,7 +161,8 @@ func (in *Input) openTar(ctx context.Context, o Options) (string, error) {
 			continue
 		}
 		names = append(names, h.Name)
-		if isMember(h.Name, o.Member) {
+		base := path.Base(h.Name)
+		if o.Member == "" && isRatingsFile(base) || o.Member != "" && (base == o.Member || path.Clean(h.Name) == path.Clean(o.Member)) {
 			in.Path = path.Join(in.Path, h.Name)
 			in.filter(r)
 			return h.Name, nil
@@ -186,14 +184,6 @@ func Some(names []string) []string {
 		return append(slices.Clone(names[:mostNamed]), fmt.Sprintf("and %d more", len(names)-mostNamed))
 	}
 	return names
-}
-
-// isMember reports whether a file of an archive is wanted; "" wants a file with a usual name.
-func isMember(name, want string) bool {
-	if want != "" {
-		return path.Clean(name) == path.Clean(want) || path.Base(name) == want
-	}
-	return isRatingsFile(path.Base(name))
 }
 
 // isRatingsFile reports whether a file is called like a file of ratings, in upper or lower case, packed or not.

@@ -1,14 +1,13 @@
-// Package idhash hashes ids into draws that depend on nothing but the id and a seed.
-package idhash
+package idtext
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 )
 
-// IDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
+// Hashes returns 64 bits of the SHA-256 of each id. The domain keeps a user
 // apart from an item of the same id.
-func IDs(domain string, ids []string) []uint64 {
+func Hashes(domain string, ids []string) []uint64 {
 	hashes := make([]uint64, len(ids))
 	var text []byte
 	for i, id := range ids {
@@ -23,7 +22,7 @@ func IDs(domain string, ids []string) []uint64 {
 
 // Draws returns a draw for each id by its hash and a seed.
 func Draws(domain string, ids []string, seed uint64) []uint64 {
-	draws, key := IDs(domain, ids), Mix(seed+golden)
+	draws, key := Hashes(domain, ids), Mix(seed+golden)
 	for i, h := range draws {
 		draws[i] = Mix(key ^ h)
 	}

@@ -1,4 +1,4 @@
-// Package idtext checks, orders and quotes ids and other short texts of files.
+// Package idtext checks, orders, quotes, numbers and hashes ids, and checks other short texts of files.
 package idtext
 
 import (

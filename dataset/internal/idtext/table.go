@@ -1,5 +1,4 @@
-// Package idtable numbers ids in the order of their first appearance, and puts them in canonical order.
-package idtable
+package idtext
 
 import (
 	"cmp"
@@ -8,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // Table numbers the ids of a source in the order of their first appearance.
@@ -29,11 +26,11 @@ func (t *Table) Index(id []byte) (int32, error) {
 		t.last = n
 		return n, nil
 	}
-	if err := idtext.Check(id); err != nil {
+	if err := Check(id); err != nil {
 		return 0, err
 	}
 	if len(t.Names) == math.MaxInt32 {
-		return 0, fmt.Errorf("%s is one too many; at most %d are supported", idtext.Quote(id), math.MaxInt32)
+		return 0, fmt.Errorf("%s is one too many; at most %d are supported", Quote(id), math.MaxInt32)
 	}
 	if t.number == nil {
 		t.number = make(map[string]int32)

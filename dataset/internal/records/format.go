@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,15 +125,12 @@ func (c *Columns) Choose() (places []int) {
 	return places
 }
 
-// positions counts the columns that are said by their place.
-func (c Names) positions() int {
-	n := 0
-	for _, name := range c {
-		if _, is := position(name); is {
-			n++
-		}
-	}
-	return n
+// placed reports whether some column is said by its place.
+func (c Names) placed() bool {
+	return slices.ContainsFunc(c[:], func(name string) bool {
+		_, is := position(name)
+		return is
+	})
 }
 
 // position is the place of a column, from 0, where a number says it.
@@ -161,7 +159,7 @@ func (c Names) formats() []Format {
 // parseHeader recognizes a format by its columns, in any order, in upper or lower
 // case, among others. The error of a record that names none is errNoHeader.
 func parseHeader(header [][]byte, c Names) (Format, Columns, error) {
-	header = untyped(header)
+	header = lists.Map(header, func(name []byte) []byte { return typed.ReplaceAll(name, []byte("$1")) })
 	if f, cols, found := publishedHeader(header, c); found {
 		return f, cols, nil
 	}
@@ -193,14 +191,12 @@ func parseHeader(header [][]byte, c Names) (Format, Columns, error) {
 // publishedHeader recognizes the header of a published set, whose columns the caller may name as they are.
 func publishedHeader(header [][]byte, c Names) (Format, Columns, bool) {
 	for _, f := range formats().Published {
-		others := false
+		cols, missing, err := findColumns(header, f, c)
+		found := err == nil && len(missing) == 0 && cols.At[Rating] >= 0
 		for i, own := range c {
-			others = others || own != "" && !strings.EqualFold(own, cmp.Or(f.Columns[i], usual[i]))
+			found = found && (own == "" || strings.EqualFold(own, cmp.Or(f.Columns[i], usual[i])))
 		}
-		if others {
-			continue
-		}
-		if cols, missing, err := findColumns(header, f, c); err == nil && len(missing) == 0 && cols.At[Rating] >= 0 {
+		if found {
 			return f, cols, true
 		}
 	}
@@ -224,19 +220,8 @@ func findColumns(header [][]byte, f Format, c Names) (cols Columns, missing []st
 	return cols, missing, nil
 }
 
-// untyped are the names of a header of RecBole, which are followed by a type: user_id:token.
-func untyped(header [][]byte) [][]byte {
-	out := make([][]byte, len(header))
-	for i, name := range header {
-		out[i] = name
-		for _, kind := range []string{":token", ":float", ":token_seq", ":float_seq"} {
-			if short, typed := bytes.CutSuffix(name, []byte(kind)); typed && len(short) > 0 {
-				out[i] = short
-			}
-		}
-	}
-	return out
-}
+// typed matches a name of a header of RecBole, which is followed by a type: user_id:token.
+var typed = regexp.MustCompile(`(?s)^(.+):(?:token|float)(?:_seq)?$`)
 
 // FindColumn returns where a header names a column, -1 when it does not.
 func FindColumn(header [][]byte, name string) (at int, err error) {
@@ -250,7 +235,7 @@ func FindColumn(header [][]byte, name string) (at int, err error) {
 		}
 	}
 	if place, is := position(name); at < 0 && is && place < len(header) {
-		at = place
+		return place, nil
 	}
 	return at, nil
 }

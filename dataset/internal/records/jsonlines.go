@@ -48,7 +48,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	}
 	j := &jsonLines{Scanner: s, array: line[0] == '['}
 	out := RatingRows{Rows: j}
-	if o.Columns.positions() > 0 {
+	if o.Columns.placed() {
 		s.Line = 1
 		return out, errors.New("objects have no places; say the names of their fields: --columns user=NAME,item=NAME,rating=NAME")
 	}
@@ -72,12 +72,12 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
 		return out, j.ahead[0].err
 	}
-	form := dataset.Finding{Found: "JSON lines", Why: "it begins with {"}
+	form, why := "JSON lines", "it begins with {"
 	if j.array {
-		form = dataset.Finding{Found: "JSON array", Why: "it begins with ["}
+		form, why = "JSON array", "it begins with ["
 	}
 	header := slices.Sorted(maps.Keys(keys))
-	places, err := out.named(header, o.Columns, form, "the object has no user and item", lists.Map(j.ahead, func(line jsonLine) [][]byte {
+	places, err := out.named(header, o.Columns, form, why, "the object has no user and item", lists.Map(j.ahead, func(line jsonLine) [][]byte {
 		return lists.Map(header, func(name string) []byte { return bytes.Trim(line.object[name], `"`) })
 	}))
 	for i := Rating; i <= Time; i++ {
@@ -91,7 +91,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 
 // named recognizes a file whose values have names, notes its form, and returns the places of the columns that are wanted. missing is the
 // error where the names are of no ratings, and sample holds the values of the first records.
-func (r *RatingRows) named(names []string, own Names, form dataset.Finding, missing string, sample [][][]byte) (places []int, err error) {
+func (r *RatingRows) named(names []string, own Names, form, why, missing string, sample [][][]byte) (places []int, err error) {
 	header := lists.Map(names, func(name string) []byte { return []byte(name) })
 	if r.Format, r.Cols, err = parseHeader(header, own); errors.Is(err, errNoHeader) {
 		err = fmt.Errorf("%s; %s", missing, WantColumns)
@@ -99,7 +99,7 @@ func (r *RatingRows) named(names []string, own Names, form dataset.Finding, miss
 	if err != nil {
 		return nil, err
 	}
-	r.note("format", form.Found, dataset.Certain, form.Why)
+	r.note("format", form, dataset.Certain, why)
 	r.noteColumns(header, dataset.Certain)
 	r.noteFormat()
 	r.noteValues(header, sample)
@@ -202,23 +202,23 @@ func (j *jsonLines) element() ([]byte, error) {
 }
 
 func (j *jsonLines) Next() ([][]byte, error) {
-	var read jsonLine
+	var object map[string]json.RawMessage
+	var err error
 	if len(j.ahead) > 0 {
-		read, j.ahead = j.ahead[0], j.ahead[1:]
+		object, j.Line, err = j.ahead[0].object, j.ahead[0].line, j.ahead[0].err
+		j.ahead = j.ahead[1:]
 	} else {
-		read.object, read.err = j.object()
-		read.line = j.Line
+		object, err = j.object()
 	}
-	j.Line = read.line
-	if read.err != nil {
-		return nil, read.err
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range j.absent {
-		if _, late := read.object[name]; late {
+		if _, late := object[name]; late {
 			return nil, fmt.Errorf("the object has %q, and no object of the first %d bytes has; write it into every object, or into the first", name, sniffed)
 		}
 	}
-	return j.pick(read.object)
+	return j.pick(object)
 }
 
 // pick are the fields of an object. Texts and numbers are as they stand there; null, and what is not
@@ -292,8 +292,7 @@ func openParquet(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if err != nil {
 		return out, err
 	}
-	form := dataset.Finding{Found: "Parquet", Why: "by its first bytes"}
-	places, err := out.named(file.Names(), o.Columns, form, "no column is called user or item", [][][]byte{first})
+	places, err := out.named(file.Names(), o.Columns, "Parquet", "by its first bytes", "no column is called user or item", [][][]byte{first})
 	if err != nil {
 		return out, err
 	}

@@ -18,7 +18,7 @@ import (
 // recognize finds the format of separated text by its first record, its name and the files beside it. Without a header the record is a
 // rating.
 func (r *RatingRows) recognize(first [][]byte, d Dialect, b beginning, in files.Input, o Options) error {
-	said, placed := o.Columns, o.Columns.positions() > 0
+	said, placed := o.Columns, o.Columns.placed()
 	if o.NoHeader && !placed && said != (Names{}) {
 		return fmt.Errorf("without a header columns have no names; say their places: --columns user=1,item=2,rating=3")
 	}
@@ -29,11 +29,7 @@ func (r *RatingRows) recognize(first [][]byte, d Dialect, b beginning, in files.
 				r.Format = GenericCSV()
 			}
 			r.note("header", "first row", dataset.Certain, "it names the columns")
-			sure := dataset.Certain
-			if placed {
-				sure = dataset.Stated
-			}
-			r.noteColumns(first, sure)
+			r.noteColumns(first, dataset.SureIf(placed))
 			r.noteFormat()
 			return nil
 		}
@@ -131,11 +127,7 @@ func (r *RatingRows) place(said Names, count int, stated bool) error {
 		}
 		r.Cols.At[i] = at
 	}
-	sure := dataset.Certain
-	if stated {
-		sure = dataset.Stated
-	}
-	r.note("header", "none", sure, "the first row is a rating")
+	r.note("header", "none", dataset.SureIf(stated), "the first row is a rating")
 	r.noteColumns(nil, dataset.Stated)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
@@ -155,8 +156,10 @@ func (s *Scanner) record() (record []byte, quoted bool, err error) {
 			}
 		}
 		if quotes%2 == 0 || i < 0 {
-			if first > 0 && !s.wellFormed(unread[:to]) {
-				return s.cutShort(first), true, nil
+			if first > 0 {
+				if _, odd := s.cutQuoted(unread[:to], -1, 0); odd != nil {
+					return s.cutShort(first), true, nil
+				}
 			}
 			s.start += size
 			record = bytes.TrimSuffix(unread[:to], []byte{'\r'})
@@ -179,12 +182,6 @@ func (s *Scanner) cutShort(first int) []byte {
 	}
 	s.start += first
 	return record
-}
-
-// wellFormed reports whether all quotes of a record are where they belong.
-func (s *Scanner) wellFormed(record []byte) bool {
-	_, err := s.cutQuoted(record, -1, 0)
-	return err == nil
 }
 
 // fill reads more of the source behind the unread bytes, which it moves to the
@@ -217,8 +214,9 @@ func (s *Scanner) Taken() int64 { return s.BytesRead - int64(s.end-s.start) }
 // split cuts a record without quotes at its separators.
 func (s *Scanner) split(record []byte) [][]byte {
 	s.fields = s.fields[:0]
-	if s.blanks {
-		return s.splitBlanks(record)
+	if s.blanks { // at runs of spaces and tabs
+		s.fields = slices.AppendSeq(s.fields, bytes.FieldsFuncSeq(record, func(r rune) bool { return r == ' ' || r == '\t' }))
+		return s.fields
 	}
 	sep, width := s.sep[0], len(s.sep)
 	from := 0
@@ -230,14 +228,6 @@ func (s *Scanner) split(record []byte) [][]byte {
 		}
 	}
 	s.fields = append(s.fields, trimField(record[from:]))
-	return s.fields
-}
-
-// splitBlanks cuts a record at runs of spaces and tabs.
-func (s *Scanner) splitBlanks(record []byte) [][]byte {
-	for field := range bytes.FieldsFuncSeq(record, func(r rune) bool { return r == ' ' || r == '\t' }) {
-		s.fields = append(s.fields, field)
-	}
 	return s.fields
 }
 

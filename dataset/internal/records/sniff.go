@@ -93,7 +93,7 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	out := RatingRows{Rows: s}
 	b, found, err := s.open(o.Separator, func(first [][]byte) bool {
 		_, _, err := parseHeader(first, o.Columns)
-		return err == nil && o.Columns.positions() == 0
+		return err == nil && !o.Columns.placed()
 	})
 	if out.Found = found; err != nil {
 		return out, err
