@@ -117,22 +117,19 @@ func (f *ItemFeatures) WriteCSV(to io.Writer, ids []string) error {
 	return w.Error()
 }
 
-// ItemColumn is a column of an items.csv beyond title, genres and year: public features of the items,
-// used where a spec of features names it (read.Features).
+// ItemColumn is a column of an items.csv beyond title, genres and year: public features of the items, used where a spec of features names it
+// (read.Features).
 //
-// An items.csv beside own ratings has a header with a column called item, item_id or id, or the name
-// of the item column of the ratings. It may have title, genres (with | between) and year, which have
-// the meaning that they have for MovieLens: without a year, one at the end of a title counts. Any
-// other column is an ItemColumn, and may have several values with | between, too. A field may be
-// empty.
+// An items.csv beside own ratings has a header with a column called item, item_id or id, or as the ratings call it. It may have title,
+// genres and year, as MovieLens has them: without a year, one at the end of a title counts. Any other column is an ItemColumn. Genres and
+// these may have several values with | between. A field may be empty.
 type ItemColumn struct {
 	Name   string
 	Values [][]string // of each item; nil for none
 }
 
-// StatedFeatures are item features that another party states, for the items of these ids,
-// in the form of the categories of read.Features. Their format is checked in full; whether
-// they are true is not. Without categories the result is nil.
+// StatedFeatures are item features that another party states, for the items of these ids. Their format is checked in full; whether they are
+// true is not. Without categories the result is nil.
 func StatedFeatures(categories []Category, ids []string) (*ItemFeatures, error) {
 	if len(categories) == 0 {
 		return nil, nil

@@ -48,14 +48,10 @@ func (d drifting) Predict(user int, items []int32, out []float64) {
 	newDrift(d.test.train.Times(user), left, driftVariance).add(d.test.Rows.Times(user), out)
 }
 
-// drift is the drift of a user's ratings over time: films that are rated in one sitting are rated
-// in one mood, and are found on one page. It is the part of the residuals of predictions that an
-// Ornstein-Uhlenbeck process explains. The process f(t) is normal around zero, and its values at
-// the times t and s are correlated by exp(-|t-s|/τ). Each rating has noise of variance 1, which is
-// the unit of the variance of f.
-//
-// Ours; for temporal effects of users see Koren, "Collaborative filtering with temporal dynamics"
-// (KDD 2009).
+// drift is the drift of a user's ratings over time: films that are rated in one sitting are rated in one mood, and are found on one page.
+// It is the part of the residuals of predictions that an Ornstein-Uhlenbeck process explains. The process f(t) is normal around zero, and
+// its values at the times t and s are correlated by exp(-|t-s|/τ). Each rating has noise of variance 1, which is the unit of the variance
+// of f. Ours; for temporal effects of users see Koren, "Collaborative filtering with temporal dynamics" (KDD 2009).
 type drift struct {
 	tau   float64
 	at    []float64 // the different times, ascending, in units of τ

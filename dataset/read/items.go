@@ -99,12 +99,9 @@ const noGenres = "(no genres listed)"
 // maxItemColumns bounds what a file of a few items can make of memory.
 const maxItemColumns = 64
 
-// Items opens a list of items: a file, or the movies.csv, movies.dat, u.item or items.csv of a folder. A file of another name is
-// read like items.csv. Ratings may
-// stand beside it or not; an organisation without ratings reads its catalogue so. The set has no
-// ratings and no users. Its items and features equal, in order, what [Open] finds where the list
-// contains every rated item. Its scale comes from the options, or else from the format. Of the other
-// options Items uses Columns.Item alone.
+// Items opens a list of items: a file, or the movies.csv, movies.dat, u.item or items.csv of a folder. A file of another name is read like
+// items.csv. An organisation without ratings reads its catalogue so: the set has no ratings and no users. Its items and features equal, in
+// order, what [Open] finds where the list contains every rated item. Of the options Items uses the scale and Columns.Item alone.
 func Items(ctx context.Context, path string, o Options) (*dataset.Set, error) {
 	d, file := files.DiskFolder(path), ""
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {

@@ -330,7 +330,7 @@ func (e *badRowsError) Unwrap() []error {
 	return lists.Map(e.first, func(row *dataset.FileError) error { return row })
 }
 
-// rows is what a notice says of one row, or of several.
+// rows chooses the words about one row, or about several.
 func rows(c records.Tally, one, several string) string {
 	if c.Count == 1 {
 		return one

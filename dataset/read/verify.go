@@ -41,12 +41,10 @@ func (v Verification) Err() error {
 	return fmt.Errorf("%s: %w %s: %s", v.Path, ErrMismatch, v.Set, strings.Join(wrong, "; "))
 }
 
-// Verify compares a copy of a published set with the published digests and counts. Verify and [Open]
-// take the same spec. An archive in the cache is compared with the built-in digests and the digest
-// recorded when it was downloaded. Another archive is compared with the built-in digests where it
-// bears the name of a set. Then the set is read, which finds malformed rows and archive checksums that
-// do not hold. Its counts are compared with the published counts of the set of its name. Without such
-// a name they are compared with the most similar set.
+// Verify compares a copy of a published set with the published digests and counts. Verify and [Open] take the same spec. An archive with
+// the name of a set is compared with the built-in digests, and in the cache with the digest recorded when it was downloaded. Then the set
+// is read, which finds malformed rows and archive checksums that do not hold. Its counts are compared with those published for its name, or
+// else for the most similar set.
 //
 // Faults in the content are in the result, not in the error. The error is an error of reading, and
 // comes with the checks made so far.
