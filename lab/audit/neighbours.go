@@ -77,7 +77,7 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 	var runs []*witness
 	var sums []protocol.Sums
 	for _, e := range []*experiment.Experiment{full, empty} {
-		w, err := watch(ctx, e, own, sums)
+		w, failed := watch(ctx, e, own, sums)
 		if w != nil {
 			c.Compared[0].Count += w.contributions
 			c.add(contributed, w.beyond...)
@@ -85,8 +85,8 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 		switch {
 		case len(c.Differences) > 0: // and the client that refused it ended the run
 			return c, nil
-		case err != nil:
-			return nil, err
+		case failed != nil:
+			return nil, failed
 		}
 		runs, sums = append(runs, w), w.sums
 	}

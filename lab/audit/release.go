@@ -351,7 +351,7 @@ func (a *auditor) lose(round uint64, honest int, src entropy.Source) ([]loss, er
 	}
 	bits := noise.NewBits(src.Stream("lost", round))
 	for i := 1; i < honest && left > 0; i++ {
-		coin, stage := share(bits), stages[bits.Uint64()%uint64(len(stages))]
+		coin, stage := float64(bits.Uint64()>>11)/(1<<53), stages[bits.Uint64()%uint64(len(stages))]
 		if coin >= rate {
 			continue
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
@@ -294,11 +293,11 @@ type target struct{ vectors map[string]protocol.Vector }
 
 // Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
 func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
-	bits := noise.NewBits(src.Stream("batch", p.Round))
-	toss := share(bits)
-	if err := bits.Err(); err != nil {
+	coin, err := entropy.Uniform(src.Stream("batch", p.Round), 1<<53)
+	if err != nil {
 		return nil, err
 	}
+	toss := float64(coin) / (1 << 53)
 	list := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
 		list[i] = protocol.Vector{Index: []uint32{}}
@@ -308,9 +307,6 @@ func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runn
 	}
 	return list, nil
 }
-
-// share draws a number below 1.
-func share(bits *noise.Bits) float64 { return float64(bits.Uint64()>>11) / (1 << 53) }
 
 // sampled is the chance of a client to be in a release.
 func sampled(r protocol.Release) float64 {
