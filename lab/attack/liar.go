@@ -167,11 +167,8 @@ func (a *attacker) scene(perm func(n int) []int) *scene {
 			lengths = append(lengths, len(r.Items))
 		}
 	}
-	for _, j := range topItems(set.Items, set.Items, func(j int) float64 { return count[j] }) {
-		if count[j] > 0 {
-			s.popular = append(s.popular, j)
-		}
-	}
+	s.popular = topItems(set.Items, set.Items, func(j int) float64 { return count[j] })
+	s.popular = slices.DeleteFunc(s.popular, func(j int32) bool { return count[j] == 0 })
 	slices.Sort(lengths)
 	s.typical = lengths[len(lengths)/2]
 	s.target = s.popular[len(s.popular)/10+perm(len(s.popular) * 9 / 10)[0]]

@@ -23,10 +23,8 @@ type inversion struct {
 // floor's count as that, and below noise, the noise of the moments, as noise, because they cannot be known. The result depends on no
 // label. Features that are all zero, or not finite, are an error.
 func whiten(moments *mat.SymDense, floor, noise float64) (*model.Matrix, error) {
-	for _, v := range moments.RawSymmetric().Data {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errors.New("cond: features are not finite, or too large to square; scale them")
-		}
+	if !finite(moments.RawSymmetric().Data) {
+		return nil, errors.New("cond: features are not finite, or too large to square; scale them")
 	}
 	eigen, err := eigenOf(moments, true)
 	if err != nil {
@@ -45,6 +43,11 @@ func whiten(moments *mat.SymDense, floor, noise float64) (*model.Matrix, error) 
 	}
 	c.Product(&v, inverse, v.T())
 	return model.Wrap(p, p, c.RawMatrix().Data), nil
+}
+
+// finite reports whether no number is infinite, or none.
+func finite(v []float64) bool {
+	return !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // eigenOf decomposes a matrix of moments.

@@ -210,10 +210,8 @@ func (s *strategy) Restore(state []byte) error {
 		return fmt.Errorf("cond: the state is of round %d and form %d; the last round is %d", round, how, s.Schedule.Rounds())
 	}
 	v := model.Floats(state[head:])
-	for _, x := range v {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return errors.New("cond: the state holds what is no number")
-		}
+	if !finite(v) {
+		return errors.New("cond: the state holds what is no number")
 	}
 	next := newStrategy(s.strategyParams)
 	if len(state) == head+with {
