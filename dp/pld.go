@@ -166,7 +166,7 @@ func (p pldComposition) solve(grid lossGrid, delta, limit float64, ways []direct
 // lossCurve bounds δ as a function of ε, for a composition in one direction.
 type lossCurve struct {
 	grid      lossGrid
-	direction direction
+	tilt      float64 // of the direction
 	releases  float64
 	logMoment float64      // log M of the whole composition
 	inflate   float64      // factor for the error of the masses
@@ -177,7 +177,7 @@ type lossCurve struct {
 
 // newLossCurve prepares a curve for chernoff; the other methods need its transform.
 func newLossCurve(grid lossGrid, d direction, parts []lossPart, spectra []*spectrum) *lossCurve {
-	c := &lossCurve{grid: grid, direction: d}
+	c := &lossCurve{grid: grid, tilt: grid.tilt[d]}
 	var logInflate float64
 	for i, s := range spectra {
 		n := float64(parts[i].count)
@@ -190,13 +190,10 @@ func newLossCurve(grid lossGrid, d direction, parts []lossPart, spectra []*spect
 	return c
 }
 
-func (c *lossCurve) tilt() float64 { return c.grid.tilt[c.direction] }
-
 // chernoff bounds δ at eps without the series:
 // max(0, 1 - e^-y) <= e^(λy)·sup_t (1 - e^-t)·e^(-λt) at y = L - ε.
 func (c *lossCurve) chernoff(eps float64) float64 {
-	tilt := c.tilt()
-	return c.lost + c.inflate*math.Exp(c.logMoment-tilt*eps-tilt*math.Log1p(1/tilt))/(1+tilt)
+	return c.lost + c.inflate*math.Exp(c.logMoment-c.tilt*eps-c.tilt*math.Log1p(1/c.tilt))/(1+c.tilt)
 }
 
 // transform multiplies the powers of the parts' series.
@@ -243,7 +240,7 @@ func (c *lossCurve) kernel(k int) complex128 {
 		decay := math.Exp(-a)
 		return complex(2*decay*sin*sin-math.Expm1(-a), -decay*turn)
 	}
-	a := c.tilt() * c.grid.step
+	a := c.tilt * c.grid.step
 	r := complex(math.Exp(-a), 0) * complex(cos, turn)
 	return r * complex(-math.Expm1(-c.grid.step), 0) / complement(a) / complement(a+c.grid.step)
 }
@@ -268,7 +265,7 @@ func (c *lossCurve) delta(j int) float64 {
 		sin, cos := math.Sincos(turn * float64(j*k&mask))
 		sum += real(t)*cos - imag(t)*sin
 	}
-	return c.lost + c.inflate*math.Exp(c.logMoment-c.tilt()*float64(j)*c.grid.step)*(max(0, sum)+c.slack)
+	return c.lost + c.inflate*math.Exp(c.logMoment-c.tilt*float64(j)*c.grid.step)*(max(0, sum)+c.slack)
 }
 
 // solve finds the smallest ε at which the bound is at most delta, or limit if that is smaller. From

@@ -115,7 +115,7 @@ func TestFourierError(t *testing.T) {
 
 // The kernel against its sum, term by term, and powers against the polar form.
 func TestKernelAndPower(t *testing.T) {
-	c := lossCurve{grid: lossGrid{step: 0.01, size: 1 << 10, tilt: [directions]float64{3, 5}}}
+	c := lossCurve{grid: lossGrid{step: 0.01, size: 1 << 10}, tilt: 3}
 	for _, k := range []int{0, 1, 100, 512} {
 		var want complex128
 		for m := 1.0; m < 2000; m++ {
