@@ -49,11 +49,13 @@ func Figures(runs study.Runs) ([]Figure, error) {
 		}
 		all = append(all, f)
 	}
-	stages, err := SecondsByStage(runs)
-	if err != nil {
-		return nil, err
+	for _, of := range []func(study.Runs) (Figure, error){secondsByStage, byPopularity, bytesByMessage} {
+		f, err := of(runs)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
 	}
-	all = append(all, stages, ByPopularity(runs), BytesByMessage(runs))
 	for i := range all {
 		colour(runs, &all[i])
 	}
@@ -233,13 +235,28 @@ func byRound(runs study.Runs, c curve) (Figure, error) {
 	return f, nil
 }
 
-// bars adds a series for each group: at tick k the numbers of its runs at k, if they have one.
-func (f *Figure) bars(groups []study.Runs, label func(study.Runs) string, of func(r *study.Run, k int) (v float64, ok bool)) {
+// bars adds a series for each group: at each of some names the numbers of its runs, if they have one. Names for which all runs have
+// 0 or nothing are left out.
+func (f *Figure) bars(groups []study.Runs, label func(study.Runs) string, names []string, of func(*study.Run) (map[string]float64, error)) (err error) {
+	groups = f.few(groups)
+	values := make(map[*study.Run]map[string]float64)
+	for _, r := range slices.Concat(groups...) {
+		if values[r], err = of(r); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		for _, v := range values {
+			if v[name] > 0 && !slices.Contains(f.Ticks, name) {
+				f.Ticks = append(f.Ticks, name)
+			}
+		}
+	}
 	for _, g := range groups {
 		at := make(map[float64][]float64)
 		for _, r := range g {
-			for k := range f.Ticks {
-				if v, ok := of(r, k); ok {
+			for k, name := range f.Ticks {
+				if v, ok := values[r][name]; ok {
 					at[float64(k)] = append(at[float64(k)], v)
 				}
 			}
@@ -248,81 +265,76 @@ func (f *Figure) bars(groups []study.Runs, label func(study.Runs) string, of fun
 			f.Series = append(f.Series, sampled(label(g), at))
 		}
 	}
+	return nil
 }
 
-// ByPopularity returns the error in buckets of items, from the most rated items to the least rated.
-func ByPopularity(runs study.Runs) Figure {
+// byPopularity returns the error in buckets of items, from the most rated items to the least rated.
+func byPopularity(runs study.Runs) (Figure, error) {
 	f := Figure{ID: "popularity", Title: "Error by popularity of items", X: "items, from the most to the least rated", Y: "test RMSE, stars (lower is better)", Bars: true,
-		Ticks: []string{"head", "2", "3", "4", "tail"},
-		Note:  "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
+		Note: "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
 	groups, label := runs.Groups()
-	f.bars(f.few(groups), label, func(r *study.Run, k int) (float64, bool) {
-		v, ok := r.Values["test_slices."+strconv.Itoa(k)+".rmse"]
-		return v, ok
+	buckets := []string{"head", "2", "3", "4", "tail"}
+	err := f.bars(groups, label, buckets, func(r *study.Run) (map[string]float64, error) {
+		of := make(map[string]float64)
+		for k, name := range buckets {
+			if v, ok := r.Values["test_slices."+strconv.Itoa(k)+".rmse"]; ok {
+				of[name] = v
+			}
+		}
+		return of, nil
 	})
-	f.Series = slices.DeleteFunc(f.Series, func(s Series) bool { return len(s.X) < len(f.Ticks) })
-	return f
+	f.Series = slices.DeleteFunc(f.Series, func(s Series) bool { return len(s.X) < len(buckets) })
+	return f, err
 }
 
-// BytesByMessage returns the bytes that a client sends and receives over the run, by kind of
+// bytesByMessage returns the bytes that a client sends and receives over the run, by kind of
 // message.
-func BytesByMessage(runs study.Runs) Figure {
+func bytesByMessage(runs study.Runs) (Figure, error) {
 	f := Figure{ID: "bytes", Title: "Bytes of a client, by message", X: "message", Y: "kB over the whole run", Bars: true, Note: "Means over clients and runs; up and down together."}
 	groups, label := groupsByCost(runs)
+	var kinds []string
 	for k := range protocol.Kinds {
-		if slices.ContainsFunc(runs, func(r *study.Run) bool { return bytesOf(r, k.String()) > 0 }) {
-			f.Ticks = append(f.Ticks, k.String())
-		}
+		kinds = append(kinds, k.String())
 	}
-	f.bars(f.few(groups), label, func(r *study.Run, k int) (float64, bool) { return bytesOf(r, f.Ticks[k]) / 1000, true })
+	err := f.bars(groups, label, kinds, func(r *study.Run) (map[string]float64, error) {
+		of := make(map[string]float64)
+		for _, kind := range kinds {
+			of[kind] = (r.Values["bytes_up_per_client."+kind] + r.Values["bytes_down_per_client."+kind]) / 1000
+		}
+		return of, nil
+	})
 	for i := range f.Series {
 		f.Series[i].Low, f.Series[i].High = nil, nil
 	}
-	return f
+	return f, err
 }
 
-// SecondsByStage returns the duration of the stages of a round, in virtual time.
-func SecondsByStage(runs study.Runs) (Figure, error) {
+// secondsByStage returns the duration of the stages of a round, in virtual time.
+func secondsByStage(runs study.Runs) (Figure, error) {
 	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
 		Note: "Time runs in the simulated network. A stage that loses a client lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
 	groups, label := groupsByCost(runs)
-	groups = f.few(groups)
-	means := make(map[*study.Run]map[string]float64)
-	for _, r := range slices.Concat(groups...) {
-		mean, rounds := make(map[string]float64), 0.0
-		all, err := roundsOf(r)
-		if err != nil {
-			return f, err
-		}
-		for _, m := range all {
-			if m.Federated != nil {
-				rounds++
-				for stage, seconds := range m.Stages {
-					mean[stage] += seconds
-				}
-			}
-		}
-		for stage := range mean {
-			mean[stage] /= rounds
-		}
-		means[r] = mean
-	}
+	var stages []string
 	for s := range protocol.Stages {
-		for _, mean := range means {
-			if mean[s.String()] > 0 && !slices.Contains(f.Ticks, s.String()) {
-				f.Ticks = append(f.Ticks, s.String())
+		stages = append(stages, s.String())
+	}
+	err := f.bars(groups, label, stages, func(r *study.Run) (map[string]float64, error) {
+		all, err := roundsOf(r)
+		all = slices.DeleteFunc(all, func(m results.Metrics) bool { return m.Federated == nil })
+		mean := make(map[string]float64)
+		for _, m := range all {
+			for stage, seconds := range m.Stages {
+				mean[stage] += seconds
 			}
 		}
-	}
-	f.bars(groups, label, func(r *study.Run, k int) (float64, bool) {
-		v := means[r][f.Ticks[k]]
-		return v, v > 0
+		for stage, sum := range mean {
+			if mean[stage] = sum / float64(len(all)); sum == 0 {
+				delete(mean, stage)
+			}
+		}
+		return mean, err
 	})
-	return f, nil
-}
-
-func bytesOf(r *study.Run, kind string) float64 {
-	return r.Values["bytes_up_per_client."+kind] + r.Values["bytes_down_per_client."+kind]
+	return f, err
 }
 
 // Places returns the values of x at which the figure has points, in their order. Lines for

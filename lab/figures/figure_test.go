@@ -74,7 +74,11 @@ func TestQualityByEpsilon(t *testing.T) {
 // An algorithm has one colour in every figure whose lines are algorithms.
 func TestColoursStay(t *testing.T) {
 	runs := someRuns(t)
-	quality, bytes := QualityByEpsilon(runs), BytesByMessage(runs)
+	quality := QualityByEpsilon(runs)
+	bytes, err := bytesByMessage(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
 	colour(runs, &quality)
 	colour(runs, &bytes)
 	of := func(f Figure) map[string]int {
@@ -109,7 +113,7 @@ func TestSecondsByStage(t *testing.T) {
 		}
 		runs = append(runs, r)
 	}
-	f, err := SecondsByStage(runs)
+	f, err := secondsByStage(runs)
 	if err != nil || len(f.Series) != 1 || !slices.Equal(f.Ticks, []string{"share", "unmask"}) {
 		t.Fatalf("%+v, %v: want one line of share and unmask", f, err)
 	}
@@ -163,7 +167,11 @@ func TestDraw(t *testing.T) {
 		s.X, s.Y = append(s.X, x), append(s.Y, x*x)
 	}
 	named := Figure{ID: "named", Ticks: []string{"1", "inf"}, Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.7}}}}
-	for _, f := range []Figure{QualityByEpsilon(someRuns(t)), BytesByMessage(someRuns(t)), logarithmic, named} {
+	messages, err := bytesByMessage(someRuns(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []Figure{QualityByEpsilon(someRuns(t)), messages, logarithmic, named} {
 		var b bytes.Buffer
 		// A column of a paper is 8.5 cm wide: 1,004 dots at 300 an inch.
 		if err := f.Draw(&b, Picture{Format: "png", Width: 8.5, Low: math.NaN(), High: math.NaN()}); err != nil {

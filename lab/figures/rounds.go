@@ -1,7 +1,7 @@
 package figures
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,38 +39,33 @@ func Load(warn func(error), dirs ...string) (whole study.Runs, err error) {
 }
 
 // roundsOf reads the rounds of a run.
-func roundsOf(r *study.Run) (all []results.Metrics, err error) {
-	err = lines(filepath.Join(r.Path, "metrics.jsonl"), func(m results.Metrics) { all = append(all, m) })
-	return all, err
+func roundsOf(r *study.Run) ([]results.Metrics, error) {
+	return lines[results.Metrics](filepath.Join(r.Path, "metrics.jsonl"))
 }
 
 // clockOf returns the seconds of training up to the end of each round; empty for a run without times.
 func clockOf(r *study.Run) (map[int]float64, error) {
-	ends, total := make(map[int]float64), 0.0
-	err := lines(filepath.Join(r.Path, "timings.jsonl"), func(t results.Timing) {
-		total += t.Seconds
-		ends[t.Round] = total
-	})
+	all, err := lines[results.Timing](filepath.Join(r.Path, "timings.jsonl"))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
+	}
+	ends, total := make(map[int]float64), 0.0
+	for _, t := range all {
+		total += t.Seconds
+		ends[t.Round] = total
 	}
 	return ends, err
 }
 
 // lines reads a file of JSON, a value on each line.
-func lines[T any](path string, each func(T)) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	scan := bufio.NewScanner(f)
-	for n := 1; scan.Scan(); n++ {
+func lines[T any](path string) (all []T, err error) {
+	b, err := os.ReadFile(path)
+	for line := range bytes.Lines(b) {
 		var v T
-		if err = json.Unmarshal(scan.Bytes(), &v); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n, err)
+		if err = json.Unmarshal(line, &v); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, len(all)+1, err)
 		}
-		each(v)
+		all = append(all, v)
 	}
-	return scan.Err()
+	return all, err
 }
