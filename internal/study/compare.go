@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -77,7 +78,8 @@ func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, er
 		}
 	}
 	var users [][2]userSum
-	for u, x := range of[0] {
+	for _, u := range slices.Sorted(maps.Keys(of[0])) { // draws are by place
+		x := of[0][u]
 		y, ok := of[1][u]
 		if !ok {
 			return nil, fmt.Errorf("user %d has a value in %s and none in %s", u, a, b)
@@ -87,8 +89,6 @@ func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, er
 			c.Ratings += x.n
 		}
 	}
-	// Maps have no order, and draws are by place.
-	slices.SortFunc(users, func(x, y [2]userSum) int { return x[0].user - y[0].user })
 	c.Users = len(users)
 	c.measure(users, entropy.Public(p.Seed, "bootstrap").IntN)
 	c.test(users, entropy.Public(p.Seed, "randomisation").IntN)
@@ -189,8 +189,8 @@ func metricOf(asked string, models [2]contender) (string, error) {
 
 // userSum holds the sum over a user's test ratings, or the value of the user's list.
 type userSum struct {
-	user, n int
-	sum     float64
+	n   int
+	sum float64
 }
 
 // sums returns the sums of a model by user: of squared errors, or the value of a list.
@@ -200,14 +200,14 @@ func sums(m predictor, metric string) (map[int]userSum, error) {
 	if metric == rmse {
 		err = m.EachError(func(user int, d float64) {
 			s := all[user]
-			all[user] = userSum{user, s.n + 1, s.sum + d*d}
+			all[user] = userSum{s.n + 1, s.sum + d*d}
 		})
 	} else {
 		of, k, bad := eval.ListMetric(metric)
 		if bad != nil {
 			return nil, bad
 		}
-		err = m.EachList(k, func(user int, wanted, list []int32) { all[user] = userSum{user, 1, of(wanted, list)} })
+		err = m.EachList(k, func(user int, wanted, list []int32) { all[user] = userSum{1, of(wanted, list)} })
 	}
 	if err == nil && len(all) == 0 {
 		err = errors.New("there are no test ratings to compare on")
