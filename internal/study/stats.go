@@ -206,7 +206,7 @@ func (t *Table) verdicts(metric string) (list []verdict, tests int) {
 	var tested []int
 	var p []float64
 	for _, rows := range rivals {
-		best := slices.MinFunc(rows, func(a, b int) int { return t.compare(metric, a, b) })
+		best := slices.MinFunc(rows, func(a, b int) int { return compare(metric, t.Rows[a].value(metric), t.Rows[b].value(metric)) })
 		list[best].best = len(rows) > 1
 		for _, i := range rows {
 			if i == best {
@@ -229,13 +229,12 @@ func (r Row) measured() string {
 	return r.Settings[algorithm.Data.Name] + "\n" + r.Settings[algorithm.SplitTestFile.Name]
 }
 
-// compare orders two rows by a metric, the better first.
-func (t *Table) compare(metric string, a, b int) int {
-	c := cmp.Compare(t.Rows[a].value(metric), t.Rows[b].value(metric))
+// compare orders two numbers of a metric, the better first.
+func compare(metric string, a, b float64) int {
 	if betterOf(metric) == higher {
-		return -c
+		a, b = b, a
 	}
-	return c
+	return cmp.Compare(a, b)
 }
 
 // family says what tells rows apart, for so many tests of a metric.
@@ -282,6 +281,13 @@ func holm(p []float64) []float64 {
 	return adjusted
 }
 
+// Standings holds the rows of means of one finite ε and one data set, the best first.
+type Standings struct {
+	Epsilon  float64
+	Rows     []Standing
+	measured string
+}
+
 // Standing is a row of means among the rows of equal ε and data.
 type Standing struct {
 	Sample
@@ -289,44 +295,39 @@ type Standing struct {
 	Open bool // not the best, and not told from the best
 }
 
-// Standings lists the rows of each finite ε and each data set by their mean of the primary metric, the best first. With
+// Open returns the rows that no test tells from the best.
+func (s Standings) Open() []Standing {
+	return slices.DeleteFunc(slices.Clone(s.Rows), func(x Standing) bool { return !x.Open })
+}
+
+// Standings lists the rows of each finite ε and each data set by their mean of the primary metric. With
 // several data sets an ε comes several times. The table is of means over seeds. tests says what tells rows apart; "" without a test.
-func (t *Table) Standings() (epsilons []float64, rows [][]Standing, tests string) {
+func (t *Table) Standings() (list []Standings, tests string) {
 	metric := t.primary
 	verdicts, n := t.verdicts(metric)
-	type group struct {
-		epsilon  float64
-		measured string
-	}
-	var groups []group
-	at := make(map[group][]int)
-	for i, r := range t.Rows {
-		if e := algorithm.Epsilon.Value(r.runs[0].Config); !math.IsInf(e, 1) && e > 0 && !math.IsNaN(r.value(metric)) {
-			g := group{e, r.measured()}
-			if at[g] == nil {
-				groups = append(groups, g)
-			}
-			at[g] = append(at[g], i)
-		}
-	}
-	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(a.epsilon, b.epsilon) })
 	_, differing := t.settings()
 	differing = slices.DeleteFunc(differing, func(name string) bool { return name == algorithm.Epsilon.Name })
-	for _, g := range groups {
-		list := at[g]
-		slices.SortStableFunc(list, func(a, b int) int { return t.compare(metric, a, b) })
-		var of []Standing
-		for _, i := range list {
-			settings := t.Rows[i].Settings
-			name := cmp.Or(listed(differing, func(name string) string { return settings[name] }), settings[algorithm.Name.Name])
-			of = append(of, Standing{Sample: t.Rows[i].runs.Sample(metric), Name: name, Open: verdicts[i].open})
+	for i, r := range t.Rows {
+		e := algorithm.Epsilon.Value(r.runs[0].Config)
+		if math.IsInf(e, 1) || !(e > 0) || math.IsNaN(r.value(metric)) {
+			continue
 		}
-		epsilons, rows = append(epsilons, g.epsilon), append(rows, of)
+		at := slices.IndexFunc(list, func(s Standings) bool { return s.Epsilon == e && s.measured == r.measured() })
+		if at < 0 {
+			at = len(list)
+			list = append(list, Standings{Epsilon: e, measured: r.measured()})
+		}
+		name := cmp.Or(listed(differing, func(name string) string { return r.Settings[name] }), r.Settings[algorithm.Name.Name])
+		list[at].Rows = append(list[at].Rows, Standing{Sample: r.runs.Sample(metric), Name: name, Open: verdicts[i].open})
 	}
+	for _, s := range list {
+		slices.SortStableFunc(s.Rows, func(a, b Standing) int { return compare(metric, a.Mean, b.Mean) })
+	}
+	slices.SortStableFunc(list, func(a, b Standings) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
 	if n > 0 {
 		tests = family(n, n)
 	}
-	return epsilons, rows, tests
+	return list, tests
 }
 
 // Sample describes a number of runs.

@@ -78,7 +78,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"colour":  func(i int) int { return i % len(figures.Palette) },
 	"palette": func() []string { return figures.Palette },
 	"dash":    func(i int) string { return cmp.Or(strings.Trim(fmt.Sprint(figures.Dashes[i]), "[]"), "none") },
-	"summary": summary, "tables": tables, "statements": statements, "repeat": repeat, "reproduce": reproduce,
+	"summary": summaryOf, "tables": tables, "statements": statements, "repeat": repeat, "reproduce": reproduce,
 	"picture": draw,
 	"of": func(id string, t Table) Table {
 		t.Of = id
@@ -135,16 +135,15 @@ func again(dirs []string) string {
 	return filepath.Join("..", "again-3") // a study in the working directory contains all of them
 }
 
-// summary describes the results of the runs, in sentences.
-func summary(runs study.Runs) []string {
-	var out []string
-	epsilons, rows, tests := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Standings()
-	for i, e := range epsilons {
-		out = append(out, leader(rows[i], e))
-	}
-	if tests != "" {
-		out = append(out, "Differences here are significant by "+tests+".")
-	}
+// summary is what a page says of the results of the runs.
+type summary struct {
+	Standings []study.Standings
+	Tests     string // what tells rows apart
+	Levels    []string
+}
+
+func summaryOf(runs study.Runs) (out summary) {
+	out.Standings, out.Tests = runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Standings()
 	f := figures.QualityByEpsilon(runs)
 	for _, s := range f.Series {
 		if !s.Level {
@@ -159,32 +158,9 @@ func summary(runs study.Runs) []string {
 		if len(s.X) == 2 && s.Y[0] == s.Y[1] {
 			at = []string{fmt.Sprintf("%.4f", s.Y[0])}
 		}
-		out = append(out, fmt.Sprintf("For comparison, %s: %s.", s.Name, strings.Join(at, ", ")))
+		out.Levels = append(out.Levels, s.Name+": "+strings.Join(at, ", "))
 	}
 	return out
-}
-
-// leader says which row is the best at ε, and which others no test tells from it.
-func leader(list []study.Standing, e float64) string {
-	best := list[0]
-	value := fmt.Sprintf("%.4f, of one seed", best.Mean)
-	if best.N > 1 {
-		value = fmt.Sprintf("%.4f ± %.4f over %d seeds", best.Mean, best.Deviation, best.N)
-	}
-	var open []string
-	for _, x := range list[1:] {
-		if x.Open {
-			open = append(open, fmt.Sprintf("%s (%.4f)", x.Name, x.Mean))
-		}
-	}
-	switch {
-	case len(list) == 1:
-		return fmt.Sprintf("At ε = %g, %s has %s.", e, best.Name, value)
-	case len(open) > 0:
-		return fmt.Sprintf("At ε = %g no best is established: %s has %s, which is not told from %s.", e, best.Name, value, strings.Join(open, ", "))
-	default:
-		return fmt.Sprintf("At ε = %g the best is %s: %s.", e, best.Name, value)
-	}
 }
 
 // tables returns tables of means over seeds: the metrics that are looked at first, lists beside popularity, and users.
