@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,10 +112,7 @@ func (c *attackCmd) budgets(said []config.Setting) ([]attack.Epsilon, error) {
 	}
 	var list []attack.Epsilon
 	for _, w := range words {
-		e, err := strconv.ParseFloat(w, 64)
-		if w == "inf" {
-			e, err = math.Inf(1), nil
-		}
+		e, err := strconv.ParseFloat(w, 64) // it reads inf, too
 		if err != nil {
 			return nil, cli.Misusef("--epsilon: %q is neither a number nor inf", w)
 		}

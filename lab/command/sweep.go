@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -44,13 +43,10 @@ type sweepCmd struct {
 	DryRun bool   `help:"List the runs, and stop."`
 	Format string `enum:"table,jsonl" default:"table" help:"How to print: table; or jsonl, how far it is as it comes, then the runs and what failed, each a line of JSON with what it is as event."`
 
-	On      string `enum:"local,slurm,kubernetes" default:"local" help:"Where runs are run: local (processes of this machine), slurm (a job array) or kubernetes (an Indexed Job)."`
-	Print   bool   `help:"Print what slurm or kubernetes would be given, and stop."`
-	Memory  int    `placeholder:"MIB" help:"Memory of a run on a cluster. Default: by the forecast."`
-	Minutes int    `default:"60" placeholder:"N" help:"Minutes that a run on a cluster may take."`
-	CPUs    int    `name:"cpus" default:"1" placeholder:"N" help:"Cores of a run on a cluster."`
-	Image   string `default:"fedsim:latest" help:"Image of a container with fedsim, for kubernetes."`
-	Claim   string `default:"fedsim" help:"Persistent volume claim that is mounted at the folder of the sweep, for kubernetes."`
+	On    string `enum:"local,slurm,kubernetes" default:"local" help:"Where runs are run: local (processes of this machine), slurm (a job array) or kubernetes (an Indexed Job)."`
+	Print bool   `help:"Print what slurm or kubernetes would be given, and stop."`
+
+	sweep.Batch
 }
 
 func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
@@ -144,28 +140,14 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, path string, runs 
 		jobs = cores
 	}
 	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs)}
+	e, p := verb.Events{W: s.Out}, verb.NewProgress(s.Err)
+	defer p.Clear()
 	if c.Format == "jsonl" {
-		e := verb.Events{W: s.Out}
 		e.Start("runs", len(f.Runs))
 		r.Progress = func(x sweep.Progress) { e.Step(x.Finished + x.Failed) }
-		failures, err := r.Run(ctx, f)
-		return f, failures, err
-	}
-	p := verb.NewProgress(s.Err)
-	defer p.Clear()
-	p.Start("runs", len(f.Runs))
-	r.Progress = func(x sweep.Progress) {
-		note := fmt.Sprintf("%d running", x.Running)
-		if x.Skipped > 0 {
-			note += fmt.Sprintf(", %d done before", x.Skipped)
-		}
-		if x.Failed > 0 {
-			note += fmt.Sprintf(", %d failed", x.Failed)
-		}
-		if x.Left > 0 {
-			note += ", about " + x.Left.Round(time.Second).String() + " left"
-		}
-		p.Sparse(x.Finished+x.Failed, note)
+	} else {
+		p.Start("runs", len(f.Runs))
+		r.Progress = func(x sweep.Progress) { p.Sparse(x.Finished+x.Failed, x.String()) }
 	}
 	failures, err := r.Run(ctx, f)
 	return f, failures, err
@@ -254,7 +236,8 @@ func failed(f *sweep.Folder, failures []sweep.Failure) error {
 
 // batch hands the runs to a cluster.
 func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs []sweep.Run) error {
-	b := sweep.Batch{Folder: out, Program: "fedsim", CPUs: c.CPUs, MiB: c.Memory, Minutes: c.Minutes, Image: c.Image, Claim: c.Claim, Jobs: c.Jobs}
+	b := c.Batch
+	b.Folder, b.Program, b.Jobs = out, "fedsim", c.Jobs
 	f, err := sweep.At(out, runs)
 	if err != nil {
 		return err

@@ -17,15 +17,15 @@ import (
 // Batch describes the tasks for a cluster. Every task runs one experiment file with fedsim; the
 // tasks must see the folder, too.
 type Batch struct {
-	Folder  string // absolute
-	Program string // fedsim, as a task finds it
-	CPUs    int    // of a task
-	MiB     int    // memory of a task
-	Minutes int    // that a task may take
-	Image   string // of a container with fedsim, for Kubernetes
-	Claim   string // the persistent volume claim that holds the folder, for Kubernetes
-	Jobs    int    // tasks at a time
-	Tasks   int
+	Folder  string `kong:"-"` // absolute
+	Program string `kong:"-"` // fedsim, as a task finds it
+	MiB     int    `name:"memory" placeholder:"MIB" help:"Memory of a run on a cluster. Default: by the forecast."`
+	Minutes int    `default:"60" placeholder:"N" help:"Minutes that a run on a cluster may take."`
+	CPUs    int    `name:"cpus" default:"1" placeholder:"N" help:"Cores of a run on a cluster."`
+	Image   string `default:"fedsim:latest" help:"Image of a container with fedsim, for kubernetes."`
+	Claim   string `default:"fedsim" help:"Persistent volume claim that is mounted at the folder of the sweep, for kubernetes."`
+	Jobs    int    `kong:"-"` // tasks at a time
+	Tasks   int    `kong:"-"`
 }
 
 // A task of the job array of Slurm finds its run in a list, by its number; so does a pod of the Indexed Job of Kubernetes, by its index.

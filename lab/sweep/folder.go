@@ -193,6 +193,21 @@ type Progress struct {
 	Left                           time.Duration // by the time of the other runs; 0: unknown
 }
 
+// String says what is under way and what is left, in a few words.
+func (p Progress) String() string {
+	note := fmt.Sprintf("%d running", p.Running)
+	if p.Skipped > 0 {
+		note += fmt.Sprintf(", %d done before", p.Skipped)
+	}
+	if p.Failed > 0 {
+		note += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	if p.Left > 0 {
+		note += ", about " + p.Left.Round(time.Second).String() + " left"
+	}
+	return note
+}
+
 // Failure is a run that ended without a result.
 type Failure struct {
 	Run Run

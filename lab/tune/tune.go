@@ -247,10 +247,8 @@ func ParseSpace(texts []string) (Space, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range s {
-			if other.key == d.key {
-				return nil, config.Errorf("--over %s: %s is searched over twice", text, d.key.Name)
-			}
+		if slices.ContainsFunc(s, func(other dimension) bool { return other.key == d.key }) {
+			return nil, config.Errorf("--over %s: %s is searched over twice", text, d.key.Name)
 		}
 		s = append(s, d)
 	}
