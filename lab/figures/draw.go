@@ -149,7 +149,7 @@ func (f *Figure) slant(p *plot.Plot, width vg.Length) {
 }
 
 // add draws one series, and returns what stands for it in the legend.
-func (f *Figure) add(p *plot.Plot, i int, s Series) (thumb plot.Thumbnailer, err error) {
+func (f *Figure) add(p *plot.Plot, i int, s Series) (plot.Thumbnailer, error) {
 	c := rgb(Palette[s.Colour%len(Palette)])
 	fill := func(x, y []float64, c color.Color) (*plotter.Polygon, error) {
 		area, err := plotter.NewPolygon(points(x, y))
@@ -160,17 +160,20 @@ func (f *Figure) add(p *plot.Plot, i int, s Series) (thumb plot.Thumbnailer, err
 		return area, err
 	}
 	if f.Bars {
+		var thumb plot.Thumbnailer
 		for k, y := range s.Y {
 			left, right := f.Bar(i, k)
-			if thumb, err = fill([]float64{left, right, right, left}, []float64{0, 0, y, y}, c); err != nil {
+			bar, err := fill([]float64{left, right, right, left}, []float64{0, 0, y, y}, c)
+			if err != nil {
 				return nil, err
 			}
+			thumb = bar
 		}
 		return thumb, nil
 	}
 	if s.Low != nil {
 		x, y := s.Outline()
-		if _, err = fill(x, y, color.NRGBA{c.R, c.G, c.B, 50}); err != nil {
+		if _, err := fill(x, y, color.NRGBA{c.R, c.G, c.B, 50}); err != nil {
 			return nil, err
 		}
 	}
