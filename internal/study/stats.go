@@ -150,7 +150,7 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	return Describe(x), pairs, nil
 }
 
-// condition is what keys have in some rows; the empty one holds for all.
+// condition holds values of keys that some rows have; the empty one holds for all.
 type condition map[*config.Key]string
 
 // conditionOf reads "KEY=VALUE KEY=VALUE".

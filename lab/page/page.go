@@ -135,7 +135,7 @@ func again(dirs []string) string {
 	return filepath.Join("..", "again-3") // a study in the working directory contains all of them
 }
 
-// summary is what a page says of the results of the runs.
+// summary describes the results of runs.
 type summary struct {
 	Standings []study.Standings
 	Tests     string // what tells rows apart
