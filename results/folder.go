@@ -255,8 +255,8 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	err = errors.Join(
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
-		atomicfile.WriteJSON(filepath.Join(f.temporary, "manifest.json"), manifest),
-		atomicfile.WriteJSON(filepath.Join(f.temporary, "summary.json"), s),
+		f.json("manifest.json", manifest),
+		f.json("summary.json", s),
 		f.writeSplit(e),
 		os.WriteFile(filepath.Join(f.temporary, "timings.jsonl"), f.timings, 0o644),
 	)
@@ -303,6 +303,14 @@ func (f *Folder) matrix(x model.Named, data *dataset.Set, names []string) error 
 		return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, names))
 	}
 	return atomicfile.WriteAll(npyFile(f.temporary, x))
+}
+
+func (f *Folder) json(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
 }
 
 // Discard removes an incomplete folder, and the empty folders made for it; after Complete nothing.
