@@ -42,8 +42,8 @@ type Forecast struct {
 	// Sessions is set by the caller, for the first of several sessions.
 	Sessions *SessionsForecast `json:"sessions,omitempty"`
 
-	released  dp.Problem
-	observers string // the parties that Privacy protects a unit from
+	Released  dp.Problem `json:"-"` // what Privacy covers
+	Observers string     `json:"-"` // the parties that Privacy protects a unit from
 }
 
 // DataForecast describes the data of the run.
@@ -189,7 +189,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		return nil, err
 	}
 	f := &Forecast{
-		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), released: e.Released(), observers: e.Observers(),
+		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), Released: e.Released(), Observers: e.Observers(),
 		Data: DataForecast{
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
@@ -446,11 +445,11 @@ func TestForecastNoise(t *testing.T) {
 func TestForecastCentral(t *testing.T) {
 	e, f := planned(t, "algorithm=sgd-mf split.validation=0.2")
 	want := &forecast.Forecast{
-		Algorithm: "sgd-mf", Rounds: 30, Secagg: "none", Noise: "none", Privacy: f.Privacy,
+		Algorithm: "sgd-mf", Rounds: 30, Secagg: "none", Noise: "none", Privacy: f.Privacy, Observers: "all readers of the model",
 		Data: forecast.DataForecast{Name: "synthetic:small", Users: 600, Items: 400, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len()},
 	}
-	if diff := cmp.Diff(want, f, cmpopts.IgnoreUnexported(forecast.Forecast{})); diff != "" {
+	if diff := cmp.Diff(want, f); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !math.IsInf(f.Privacy.Epsilon, 1) || f.Data.ValidationRatings == 0 {

@@ -23,6 +23,7 @@ var text string
 var plan = template.Must(template.New("plan").Funcs(template.FuncMap{
 	"count":   units.Count,
 	"counted": units.Counted,
+	"up":      dp.RoundUp,
 	"rounded": func(x float64) string { return units.Grouped(int64(x + 0.5)) },
 	"g":       func(digits int, x float64) string { return fmt.Sprintf("%.*g", digits, x) },
 	"bytes":   func(n any) string { return units.Bytes(reflect.ValueOf(n).Int()) }, // of any width
@@ -58,29 +59,6 @@ type printed struct {
 	Mark  string // follows figures that the statement of privacy does not cover; "" if there are none
 	width int    // of the screen, in characters
 }
-
-// Observers names the parties that the statement protects a unit from.
-func (p printed) Observers() string { return p.observers }
-
-// Released returns what the statement covers.
-func (p printed) Released() dp.Problem { return p.released }
-
-// Asked counts the rounds that ask one client.
-func (p printed) Asked() string {
-	if p.Cohort != nil && p.Cohort.Turns > 0 {
-		return units.Count(p.Cohort.Turns)
-	}
-	return units.Count(p.Rounds)
-}
-
-// Tried counts the users of the trials.
-func (p printed) Tried() string {
-	t := p.Calibration.Trials
-	return units.Count(t[0].Users) + " and " + units.Count(t[len(t)-1].Users)
-}
-
-// Together is the cost of all sessions together.
-func (p printed) Together() string { return dp.RoundUp(p.Sessions.Epsilon, 4) }
 
 // table lays out rows whose first column has names.
 func (p printed) table(rows [][]string) string {
