@@ -69,14 +69,6 @@ func (p printed) Ratings() int {
 	return p.E.Split.Train.Len() + p.E.Split.Validation.Len() + p.E.Split.Test.Len()
 }
 
-// Ranked names the users of rankings.
-func (p printed) Ranked() string {
-	if p.E.Held != nil && p.E.Held.Seen {
-		return "users, some of their liked items held out"
-	}
-	return "held-out users"
-}
-
 // Starred reports whether ratings are of at most five stars.
 func (p printed) Starred() bool {
 	d := p.E.Data

@@ -28,7 +28,8 @@ type Bar struct {
 
 // NewBar makes a bar, which is drawn if the writer is a terminal that can overwrite lines; under TERM=dumb it cannot.
 func NewBar(w io.Writer) *Bar {
-	return &Bar{w: w, now: time.Now, width: func() int { return screen.Width(w) }, terminal: os.Getenv("TERM") != "dumb" && screen.IsTerminal(w)}
+	terminal := os.Getenv("TERM") != "dumb" && screen.IsTerminal(w)
+	return &Bar{w: w, now: time.Now, width: func() int { return screen.Width(w) }, terminal: terminal}
 }
 
 // Loading returns a callback for the reading of data; nil where nothing is drawn.

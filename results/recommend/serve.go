@@ -87,7 +87,8 @@ func statusOf(err error) int {
 	if bad, ok := errors.AsType[badRequest](err); ok {
 		return bad.status
 	}
-	for is, status := range map[error]int{ErrNotThere: http.StatusNotFound, ErrAmbiguous: http.StatusConflict, ErrGiven: http.StatusBadRequest} {
+	statuses := map[error]int{ErrNotThere: http.StatusNotFound, ErrAmbiguous: http.StatusConflict, ErrGiven: http.StatusBadRequest}
+	for is, status := range statuses {
 		if errors.Is(err, is) {
 			return status
 		}

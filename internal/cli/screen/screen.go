@@ -126,18 +126,15 @@ func Quoted(words []string) []string {
 	out := make([]string, len(words))
 	for i, s := range words {
 		out[i] = s
-		if s == "" || strings.ContainsFunc(s, special) {
+		if special.MatchString(s) {
 			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 		}
 	}
 	return out
 }
 
-// special reports whether a shell may read a character in its own way.
-func special(r rune) bool {
-	letter := r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
-	return !letter && !strings.ContainsRune("-_./=:,+@%", r)
-}
+// special matches a word that a shell may not read as it is: an empty one, or one with another character than these.
+var special = regexp.MustCompile(`^$|[^-\w./=:,+@%]`)
 
 // Safe returns a writer to a terminal that shows control characters of texts, such as titles, and does not obey them. Any other
 // writer stays as it is: programs and files get every byte.
