@@ -180,7 +180,7 @@ func (s *Summary) SetValidation(q eval.Quality) {
 // NoteSettings notes the settings of the run, and which of them the user gave.
 func (s *Summary) NoteSettings(e *experiment.Experiment) {
 	s.Settings, s.Asked = make(map[string]string), make(map[string]string)
-	idle, asked := algorithm.KeysWithoutEffect(e.Config), e.Asked()
+	idle, asked := algorithm.KeysWithoutEffect(e.Config), e.Asked
 	for _, k := range config.Keys() {
 		if k.Scope != config.Agreed && k.Scope != config.Simulated && k != algorithm.FeatureSpec.Key {
 			continue

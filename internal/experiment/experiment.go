@@ -41,6 +41,8 @@ type Experiment struct {
 	Split *split.Parts
 	Test  eval.Test // what quality is measured on; empty without ratings
 
+	Asked config.Config // the configuration as it was given, each auto still one
+
 	// Search chose the settings by the same data; nil if none did.
 	Search *dp.Search
 
@@ -50,7 +52,6 @@ type Experiment struct {
 	DropoutStages []protocol.Stage // at which clients drop out
 	Sums          []secagg.Cost    // of real sums, for each step of the schedule; nil of ideal ones
 
-	asked    config.Config // as it was given, each auto still one
 	instance algorithm.Instance
 	session  protocol.SessionID
 }
@@ -167,7 +168,7 @@ func Divide(c config.Config, set *dataset.Set) (*split.Parts, error) { return in
 
 // derive fixes everything that follows from configuration, data and split.
 func (e *Experiment) derive() error {
-	e.asked = e.Config
+	e.Asked = e.Config
 	if generated := "synthetic"; strings.HasPrefix(e.Data.Name, generated) && strings.HasPrefix(algorithm.Data.Of(e.Config), generated) {
 		algorithm.Data.Set(&e.Config, e.Data.Name)
 	}
@@ -203,9 +204,6 @@ func (e *Experiment) About() *algorithm.About { return algorithm.Of(e.Config).Ab
 
 // Instance is the algorithm with its data.
 func (e *Experiment) Instance() algorithm.Instance { return e.instance }
-
-// Asked is the configuration as it was given, each auto still one.
-func (e *Experiment) Asked() config.Config { return e.asked }
 
 // prepare replaces every auto, and sets up the cohort, the algorithm with schedule and noise, and what follows.
 func (e *Experiment) prepare() error {

@@ -165,7 +165,7 @@ func (e *Experiment) WithWord(k *config.Key, word string) (*Experiment, error) {
 		return e, nil
 	}
 	x := *e
-	x.Config = e.asked
+	x.Config = e.Asked
 	if err := x.Config.Set(k.Name, word); err != nil {
 		return nil, config.Wrap(err)
 	}
@@ -346,9 +346,6 @@ func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
 // sumParams returns the parameters of a real sum, as far as anything follows from them: the
 // enrolment list has the right size, and no keys yet.
 func (e *Experiment) sumParams() secagg.Params {
-	if e.Mode() != graph.Active {
-		return e.SumParams(nil)
-	}
 	var unknown [ed25519.PublicKeySize]byte
 	return e.SumParams(slices.Repeat([]ed25519.PublicKey{unknown[:]}, e.Cohort.Clients))
 }

@@ -76,7 +76,7 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 	if err != nil {
 		return nil, err
 	}
-	run, err := experiment.OpenSet(full.Asked(), leftOut(full, list))
+	run, err := experiment.OpenSet(full.Asked, leftOut(full, list))
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func emptiedVectors(ctx context.Context, e *experiment.Experiment, unit protocol
 	if !wholeClient(e) {
 		return nil, nil
 	}
-	empty, err := experiment.OpenSet(e.Asked(), e.Data.Where(func(user, _ int32) bool { return user != int32(unit) }))
+	empty, err := experiment.OpenSet(e.Asked, e.Data.Where(func(user, _ int32) bool { return user != int32(unit) }))
 	if err != nil {
 		return nil, err
 	}

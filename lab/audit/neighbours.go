@@ -65,7 +65,7 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 	if err != nil {
 		return nil, err
 	}
-	empty, err := experiment.OpenSet(full.Asked(), set)
+	empty, err := experiment.OpenSet(full.Asked, set)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 	if was, is := full.Data.Len(), set.Len(); is != was-Items {
 		t.Fatalf("of %d ratings %d are left without a user with %d", was, is, Items)
 	}
-	empty, err := experiment.OpenSet(full.Asked(), set)
+	empty, err := experiment.OpenSet(full.Asked, set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestContributionsOfOthersAreCompared(t *testing.T) {
 					planted.Value[k] = float32(planted.Min+planted.Max) - x
 				}
 			}
-			other, err := experiment.OpenSet(full.Asked(), &planted)
+			other, err := experiment.OpenSet(full.Asked, &planted)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ type Job struct {
 
 // newJob describes an experiment.
 func newJob(e *experiment.Experiment, x exchange, shards int) Job {
-	asked := e.Asked()
+	asked := e.Asked
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key} { // the program's
 		asked.Reset(key)
 	}

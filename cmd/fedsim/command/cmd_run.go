@@ -159,7 +159,7 @@ func (c *planCmd) plan(ctx context.Context, said []config.Setting, s verb.Stream
 	if c.Format == "yaml" {
 		file := e.Config
 		for _, k := range algorithm.Scoped(config.Simulated) {
-			if e.Asked().IsAuto(k) {
+			if e.Asked.IsAuto(k) {
 				file.Reset(k) // a deployment would warn of it, and a simulation chooses it again
 			}
 		}
