@@ -188,22 +188,20 @@ func timesOf(span *dataset.TimeSpan) string {
 	return text
 }
 
-// formKeys say how a file is written, and dataKeys how data are read.
+// formKeys say how a file is written, dataKeys also how commands without an experiment read it, and raterKeys who is public.
 var (
-	formKeys = []config.TextKey{algorithm.Columns, algorithm.Separator, algorithm.NoHeader, algorithm.DayFirst, algorithm.Encoding, algorithm.Member}
-	dataKeys = []*config.Key{algorithm.RatingMin.Key, algorithm.RatingMax.Key, algorithm.Duplicates.Key, algorithm.Unrated.Key, algorithm.BadRows.Key}
+	formKeys = []*config.Key{
+		algorithm.Columns.Key, algorithm.Separator.Key, algorithm.NoHeader.Key, algorithm.DayFirst.Key, algorithm.Encoding.Key,
+		algorithm.Member.Key,
+	}
+	dataKeys = slices.Concat(formKeys, []*config.Key{
+		algorithm.RatingMin.Key, algorithm.RatingMax.Key, algorithm.Duplicates.Key, algorithm.Unrated.Key, algorithm.BadRows.Key,
+	})
+	raterKeys = []*config.Key{algorithm.PublicUsers.Key, algorithm.PublicIDs.Key, algorithm.Columns.Key}
 )
 
-func isForm(k *config.Key) bool {
-	return slices.ContainsFunc(formKeys, func(f config.TextKey) bool { return f.Key == k })
-}
-
-// formFlags returns flags for the form of ratings other than a run's.
-func formFlags() verb.Flags { return verb.NewFlags(isForm) }
-
-// dataFlags returns flags for how data are read by commands that have no experiment.
-func dataFlags() verb.Flags {
-	return verb.NewFlags(func(k *config.Key) bool { return isForm(k) || slices.Contains(dataKeys, k) })
+func flagsOf(keys []*config.Key) verb.Flags {
+	return verb.NewFlags(func(k *config.Key) bool { return slices.Contains(keys, k) })
 }
 
 // form returns what changes a configuration to the flags; nil without flags, which leave the data to the form
@@ -219,7 +217,7 @@ func form(f verb.Flags, data string) (func(*config.Config), error) {
 	written, err := config.Resolve(said)
 	return func(c *config.Config) {
 		for _, k := range formKeys {
-			c.Take(k.Key, written)
+			c.Take(k, written)
 		}
 	}, err
 }

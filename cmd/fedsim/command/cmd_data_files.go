@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -113,12 +112,6 @@ type dataRatersCmd struct {
 	verb.Flags
 	Binary bool   `help:"As public-binary of fedsim run: what they liked, each with the weight 1."`
 	Out    string `required:"" placeholder:"FILE.csv" help:"Where to write the features; the setting features reads the file. It must not be there yet."`
-}
-
-// raterFlags returns flags for who is public.
-func raterFlags() verb.Flags {
-	keys := []*config.Key{algorithm.PublicUsers.Key, algorithm.PublicIDs.Key, algorithm.Columns.Key}
-	return verb.NewFlags(func(k *config.Key) bool { return slices.Contains(keys, k) })
 }
 
 func (c *dataRatersCmd) Run(ctx context.Context, s verb.Streams) error {

@@ -136,9 +136,12 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 		a, err = r.Answer(string(c.User), c.Top)
 	}
 	if errors.Is(err, recommend.ErrNotThere) { // the caller owns the data, and may see ids
-		ids := r.Data.UserIDs
+		ids, data := r.Data.UserIDs, r.Data.Name
+		if r.Changed != "" && c.Data != "" {
+			data = c.Data
+		}
 		return cli.Misusef("%w; %s has %d users, with ids such as %s. For another user say --data with the user's ratings, or --cold if there are none",
-			err, c.place(r), len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
+			err, data, len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
 	}
 	if err != nil {
 		return namedWrongly(err)
@@ -157,14 +160,6 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 		"Organisations": algorithm.Of(r.Config).About().Clients.Organisations(), "Ordered": r.OrdersByMore(),
 	}
 	return errors.Join(show(s.Out, c.Format, "recommended", head), r.PrintRecommendations(s.Out, a.Items))
-}
-
-// place names the data that were asked.
-func (c *recommendCmd) place(r *recommend.Recommender) string {
-	if r.Changed != "" && c.Data != "" {
-		return c.Data
-	}
-	return r.Data.Name
 }
 
 // allUsers writes the lists of all users.

@@ -58,10 +58,10 @@ func newCommands(call []string) commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	return commands{
 		Added:     verb.Tree(call),
-		Data:      dataCmd{Info: dataInfoCmd{Flags: dataFlags()}, IDs: dataIDsCmd{Flags: dataFlags()}, Pack: dataPackCmd{Flags: dataFlags()}, Raters: dataRatersCmd{Flags: raterFlags()}},
-		Recommend: recommendCmd{finishedRun: finishedRun{Flags: formFlags()}},
-		Similar:   similarCmd{finishedRun: finishedRun{Flags: formFlags()}},
-		Serve:     serveCmd{Flags: formFlags()},
+		Data:      dataCmd{Info: dataInfoCmd{Flags: flagsOf(dataKeys)}, IDs: dataIDsCmd{Flags: flagsOf(dataKeys)}, Pack: dataPackCmd{Flags: flagsOf(dataKeys)}, Raters: dataRatersCmd{Flags: flagsOf(raterKeys)}},
+		Recommend: recommendCmd{finishedRun: finishedRun{Flags: flagsOf(formKeys)}},
+		Similar:   similarCmd{finishedRun: finishedRun{Flags: flagsOf(formKeys)}},
+		Serve:     serveCmd{Flags: flagsOf(formKeys)},
 		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "run")(func(*config.Key) bool { return true })}},
 		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "plan")(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
