@@ -176,7 +176,7 @@ func TestDevicesAsSimulated(t *testing.T) {
 						f := opened.Federation(t, sim)
 						checkSame(t, "user "+id+" "+what, e, party, sim, f.Trainers[user], 3)
 						u := model.NewMatrix(1, algorithm.Rank.Int(e.Config))
-						copy(u.Row(0), f.Trainers[user].(*kernel.User).Embedding())
+						copy(u.Row(0), f.Trainers[user].(*kernel.User).U)
 						checkResult(t, party, model.NewEmbeddings("user_embeddings", u, []string{id}))
 					}
 				}
@@ -229,7 +229,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 				sim := opened.Experiment(t, "split.test=0 "+"algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
-					items := of.(*kernel.Vertical).Items()
+					items := of.(*kernel.Vertical).Items
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
 					for what, party := range map[string]*experiment.Party{
 						"alone": partyOf(t, e, algorithm.PartyData{IDs: model.At(sim.Data.ItemIDs, items)}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
@@ -266,7 +266,7 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 				sim := opened.Experiment(t, "split.test=0 "+"parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
-					users := of.(*kernel.Horizontal).Own()
+					users := of.(*kernel.Horizontal).Own
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(u, _ int32) bool { return slices.Contains(users, u) })
 					trained := 0
 					for _, u := range users {
@@ -293,12 +293,12 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 func checkTuned(t *testing.T, party *experiment.Party, sim *experiment.Experiment, want *kernel.Horizontal, numbers bool) {
 	t.Helper()
 	var ids []string
-	for _, u := range want.Own() {
+	for _, u := range want.Own {
 		ids = append(ids, sim.Data.UserIDs[u])
 	}
 	got := party.Result()
 	if numbers {
-		checkResult(t, party, model.NewEmbeddings("user_embeddings", want.Tuned().Users, ids), model.NewEmbeddings("item_embeddings", want.Tuned().Items, sim.Data.ItemIDs))
+		checkResult(t, party, model.NewEmbeddings("user_embeddings", want.Tuned.Users, ids), model.NewEmbeddings("item_embeddings", want.Tuned.Items, sim.Data.ItemIDs))
 	} else if len(got) != 2 || !slices.Equal(got[0].IDs, ids) || !slices.Equal(got[1].IDs, sim.Data.ItemIDs) {
 		t.Errorf("results %+v are not of users %v and all items", got, ids)
 	}

@@ -72,12 +72,12 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 				f := opened.Federation(t, sim)
 				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Schedule.Rounds())
 				trained := f.Trainers[user].(*fedsspuser.User)
-				u := model.NewMatrix(1, len(trained.Embedding()))
-				copy(u.Row(0), trained.Embedding())
+				u := model.NewMatrix(1, len(trained.U))
+				copy(u.Row(0), trained.U)
 				want := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, []string{id})}
 				if slices.ContainsFunc(e.Schedule, func(s protocol.Step) bool { return s.Releases[0].Name == "bias" }) {
 					bias := model.NewMatrix(1, 1)
-					bias.Row(0)[0] = trained.Bias()
+					bias.Row(0)[0] = trained.Bias
 					want = append(want, model.NewEmbeddings("user_bias", bias, []string{id}))
 				}
 				checkResult(t, party, want...)
