@@ -3,12 +3,14 @@ package client
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -43,6 +45,30 @@ func TestPartsOfAShare(t *testing.T) {
 				t.Errorf("%+v, %d survive: %v of V stays with %d of %d, want 1/%d", c, survivors, kept, keep, of, u)
 			}
 		}
+	}
+}
+
+// Whoever knew the bits of the noise would know those that thin it, if they were the same: no statistic of a round shows that. Of one
+// noise, other bits of the thinning take other parts away.
+func TestThinningHasBitsOfItsOwn(t *testing.T) {
+	c := protocol.Cohort{Clients: 20, Tolerance: 0.6}
+	p := &protocol.Plan{Round: 1, Cohort: c, Releases: []protocol.Release{{Name: "g", Len: 100, L2: 1, MaxNonZero: 1, Scale: 1, Width: 32, Noise: protocol.Noise{Kind: protocol.Split, Variance: 60}}}}
+	var s Samplers
+	_, sh, err := s.draw(p, simulated.New(3, "client"), []protocol.Integers{{Index: []uint32{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *sh
+	if other.thinning, err = entropy.NewSeed(simulated.New(4, "client"), "thinning-seed", 1); err != nil {
+		t.Fatal(err)
+	}
+	one, err := s.remove(p, sh, 14)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := s.remove(p, &other, 14)
+	if err != nil || slices.Equal(one[0].Value, two[0].Value) {
+		t.Errorf("the same part is taken away by other bits (%v)", err)
 	}
 }
 
