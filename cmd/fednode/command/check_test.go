@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/check"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
@@ -63,6 +64,19 @@ func checks(t *testing.T, code int, state string, more ...string) (c check.Repor
 		t.Errorf("the check has changed %s", state)
 	}
 	return c
+}
+
+// settle waits until a process that runs has written what it keeps for a second: the heads that it was shown.
+func settle(t *testing.T, state string) {
+	t.Helper()
+	for before := contents(t, state); ; {
+		time.Sleep(1500 * time.Millisecond)
+		after := contents(t, state)
+		if maps.Equal(before, after) {
+			return
+		}
+		before = after
+	}
 }
 
 // damages lists faults of a state, each with the file that the check must name and words that it must say of it.
@@ -170,6 +184,7 @@ func TestCheckOfStates(t *testing.T) {
 	if c := checks(t, cli.Done, m.path("alone")); c.Busy != 2 || c.Wrong != 0 { // its registry and its ledger
 		t.Errorf("a client that runs: %+v", c)
 	}
+	settle(t, m.path("aggregator"))
 	if c := checks(t, cli.Done, m.path("aggregator"), federation...); c.Busy != 1 || c.Wrong != 0 {
 		t.Errorf("an aggregator that runs: %+v", c)
 	}
