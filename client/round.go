@@ -39,7 +39,7 @@ func (r *round) hold(inputs []protocol.Integers, noise *shares) {
 	}
 }
 
-// kept is what is held.
+// kept returns a copy of what the round holds, empty where it holds nothing.
 func (r *round) kept() held {
 	if r.held == nil {
 		return held{}

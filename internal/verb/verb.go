@@ -43,8 +43,8 @@ type Verb struct {
 // MakeFlags is [NewKeyFlags], or makes none.
 type MakeFlags func(take func(*config.Key) bool) KeyFlags
 
-// Flagged returns what makes a verb's flags of keys for a call. To make those of all verbs takes longer than most calls need, so a call
-// of another verb gets none; what is asked of all verbs gets them.
+// Flagged returns what makes a verb's flags of keys for a call. To make the flags of all verbs takes longer than most calls need, so
+// a call of another verb gets none; a question about all verbs gets them.
 func Flagged(call []string, name string) MakeFlags {
 	if len(call) > 0 && call[0] != name && !strings.HasPrefix(call[0], "-") && !slices.Contains([]string{"help", "man", "completion", "complete"}, call[0]) {
 		return func(func(*config.Key) bool) KeyFlags { return KeyFlags{} }
@@ -62,6 +62,9 @@ func Add(examples string, list ...Verb) {
 	added = append(added, list...)
 	Examples += examples
 }
+
+// Has reports whether a verb was added.
+func Has(name string) bool { return slices.ContainsFunc(added, func(v Verb) bool { return v.Name == name }) }
 
 // Tree returns the added verbs as a part of the tree of commands, for a call.
 func Tree(call []string) kong.Plugins {
@@ -271,7 +274,11 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 		k := config.Find(s.Key)
 		number := k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed)
 		if number && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, "..")) { // as sweeps take it
-			return nil, cli.Misusef("%s: this command takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
+			several := ""
+			if Has("sweep") {
+				several = fmt.Sprintf("; for several: fedsim sweep --%s %s", s.Key, s.Value)
+			}
+			return nil, cli.Misusef("%s: this command takes one value%s", s.Origin, several)
 		}
 	}
 	file := cmp.Or(f.File, f.From)

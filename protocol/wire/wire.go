@@ -25,7 +25,7 @@
 // # Limits
 //
 // [Limits] say how long a message of each kind may be and how many entries a list may have. They are enforced before memory is
-// allocated; [LimitsFor] has the formulas. A [Reader] allocates as bytes arrive, at most a few times as much, so announcing a large
+// allocated; limitsFor has the formulas. A [Reader] allocates as bytes arrive, at most a few times as much, so announcing a large
 // length does not make it allocate.
 package wire
 

@@ -110,10 +110,13 @@ var program = cli.Program{
 	},
 }
 
-// complete returns the program with the examples of the verbs that were added.
+// complete returns the program with the examples of the verbs that were added, and with first steps of no other verb.
 func complete() cli.Program {
 	p := program
 	p.Examples += verb.Examples
+	if !verb.Has("sweep") {
+		p.First = strings.ReplaceAll(first, "  fedsim sweep --epsilon 1,5,20        compare budgets, a run each\n", "")
+	}
 	return p
 }
 
