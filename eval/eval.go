@@ -5,6 +5,7 @@
 package eval
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -349,23 +350,16 @@ func (t *Test) Spread(tables ...*ByUser) *Spread {
 			s.Quantiles[name] = Quantiles{quantile(sorted, 0.05), quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75), quantile(sorted, 0.95)}
 		}
 	}
-	var sorted []int
-	for _, n := range active {
-		sorted = append(sorted, n)
-	}
-	slices.Sort(sorted)
+	sorted := slices.Sorted(maps.Values(active))
 	below := -1 // the most ratings of the groups before
 	for g := 1; g <= activities; g++ {
 		to := sorted[(len(sorted)*g+activities-1)/activities-1]
 		if to == below {
 			continue
 		}
-		a := Activity{From: math.MaxInt, To: to, Means: make(map[string]float64)}
-		for _, n := range sorted {
-			if n > below && n <= to {
-				a.Users, a.From = a.Users+1, min(a.From, n)
-			}
-		}
+		first, _ := slices.BinarySearch(sorted, below+1)
+		end, _ := slices.BinarySearch(sorted, to+1)
+		a := Activity{Users: end - first, From: sorted[first], To: to, Means: make(map[string]float64)}
 		for _, b := range tables {
 			for name, x := range b.values {
 				var sum, of float64

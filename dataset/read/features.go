@@ -322,7 +322,15 @@ func (r *featureReader) read(file, only string, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return rows.end()
+	if rows.kept == 0 && rows.left == 0 && len(rows.others) > 0 {
+		return fmt.Errorf("%s: %w: no row is of the category %q; there are such as %s", file, ErrNoFeatures, only, strings.Join(rows.others, ", "))
+	}
+	if rows.kept == 0 {
+		return fmt.Errorf("%s: %w: none of its %d rows is about an item of %s; want its item ids in the column item_id",
+			file, ErrNoFeatures, rows.left, r.set.Name)
+	}
+	r.skipped += rows.left
+	return nil
 }
 
 // featureHeader finds the columns. An unknown column is an error: it may be a misspelt weight.
@@ -409,19 +417,6 @@ func (r *featureRows) add(record [][]byte, line int) error {
 		return fmt.Errorf("more than %d features; split the file", math.MaxInt32)
 	}
 	return t.add(item, value, weight)
-}
-
-// end reports a file that was of no use.
-func (r *featureRows) end() error {
-	if r.kept == 0 && r.left == 0 && len(r.others) > 0 {
-		return fmt.Errorf("%s: %w: no row is of the category %q; there are such as %s", r.file, ErrNoFeatures, r.only, strings.Join(r.others, ", "))
-	}
-	if r.kept == 0 {
-		return fmt.Errorf("%s: %w: none of its %d rows is about an item of %s; want its item ids in the column item_id",
-			r.file, ErrNoFeatures, r.left, r.set.Name)
-	}
-	r.skipped += r.left
-	return nil
 }
 
 // parseWeight parses a finite positive number.

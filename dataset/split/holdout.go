@@ -42,19 +42,6 @@ func whole(x float64) bool { return x == math.Trunc(x) && x <= math.MaxInt32 }
 // counted reports whether users are held out by number.
 func (p Params) counted() bool { return p.test() >= 1 || p.Validation >= 1 }
 
-// checkCounts refuses to hold out as many users as there are, or more.
-func (p Params) checkCounts(users int) error {
-	if !p.counted() {
-		return nil
-	}
-	test, validation := p.numbers(users)
-	if test+validation >= users {
-		return fmt.Errorf("held-out users: %d for the test and %d for validation are to be held out of %d users, which leaves no user to train; want fewer, or shares below 1",
-			test, validation, users)
-	}
-	return nil
-}
-
 // numbers returns how many users are held out by number. A share beside a number is a share of all
 // users, rounded to the nearest number.
 func (p Params) numbers(users int) (test, validation int) {
@@ -120,8 +107,9 @@ const (
 )
 
 func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
-	if err := p.checkCounts(s.Users); err != nil {
-		return nil, err
+	if test, validation := p.numbers(s.Users); p.counted() && test+validation >= s.Users {
+		return nil, fmt.Errorf("held-out users: %d for the test and %d for validation are to be held out of %d users, which leaves no user to train; want fewer, or shares below 1",
+			test, validation, s.Users)
 	}
 	users, parts := holdOutParts(s, p)
 	d := dataset.NewDigester()
@@ -140,14 +128,6 @@ func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
 		return nil, err
 	}
 	return &Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Held: h, Digest: d.Sum()}, nil
-}
-
-func holdOutTraining(s *dataset.Set, p Params) (dataset.Ratings, error) {
-	if p.counted() {
-		return dataset.Ratings{}, errors.New("held-out users: who is among a number of them follows from all users, whom a party does not know; want shares below 1")
-	}
-	users, parts := holdOutParts(s, p)
-	return pickOf(s, users, partTrain, parts, partTrain), nil
 }
 
 // holdOutParts draws the part of every user and rating.

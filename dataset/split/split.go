@@ -218,7 +218,11 @@ func Training(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	s = s.Unpacked()
 	switch p.Users {
 	case UsersHeldOut:
-		return holdOutTraining(s, p)
+		if p.counted() {
+			return dataset.Ratings{}, errors.New("held-out users: who is among a number of them follows from all users, whom a party does not know; want shares below 1")
+		}
+		users, parts := holdOutParts(s, p)
+		return pickOf(s, users, partTrain, parts, partTrain), nil
 	case UsersSeen:
 		s, _ = likedOf(s, p)
 	}

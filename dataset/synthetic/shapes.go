@@ -1,7 +1,6 @@
 package synthetic
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"io"
@@ -288,16 +287,6 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 		}
 	}
 	return nil
-}
-
-// packedShape generates a shape in the packed form, in memory.
-func (s shape) packedShape(ctx context.Context, o Options) (*dataset.Set, error) {
-	var file bytes.Buffer
-	file.Grow(3 * s.Ratings) // it grows by at most half at a time beyond that
-	if _, err := s.pack(ctx, o, &file); err != nil {
-		return nil, err
-	}
-	return pack.FromBytes(ctx, file.Bytes(), pack.Options{Min: o.Min, Max: o.Max, Packed: true})
 }
 
 // Pack writes the set of a shape in the packed form as it is generated, and never holds it in memory

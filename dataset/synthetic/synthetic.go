@@ -4,6 +4,7 @@
 package synthetic
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,12 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		return nil, err
 	}
 	if o.Packed && s.Ratings >= manyRatings {
-		return s.packedShape(ctx, o)
+		var file bytes.Buffer
+		file.Grow(3 * s.Ratings) // it grows by at most half at a time beyond that
+		if _, err = s.pack(ctx, o, &file); err != nil {
+			return nil, err
+		}
+		return pack.FromBytes(ctx, file.Bytes(), pack.Options{Min: o.Min, Max: o.Max, Packed: true})
 	}
 	set, err := s.generate(ctx, o.Progress)
 	if err != nil {

@@ -60,32 +60,27 @@ func AreNumbered(list []string) bool {
 // CheckOrder reports the first id that cannot be used, or that is out of the canonical order: numeric if all ids are integers, else
 // lexicographic.
 func CheckOrder(ids []string) error {
-	integers := true
+	integers, value := true, make([]int64, len(ids))
 	for i, id := range ids {
-		if err := Check([]byte(id)); err != nil {
+		err := Check([]byte(id))
+		if err != nil {
 			return fmt.Errorf("id %d %w", i+1, err)
 		}
 		if integers {
-			_, err := strconv.ParseInt(id, 10, 64)
+			value[i], err = strconv.ParseInt(id, 10, 64)
 			integers = err == nil
 		}
 	}
 	for i := 1; i < len(ids); i++ {
-		if compare(ids[i-1], ids[i], integers) >= 0 {
+		numeric := 0
+		if integers {
+			numeric = cmp.Compare(value[i-1], value[i])
+		}
+		if cmp.Or(numeric, cmp.Compare(ids[i-1], ids[i])) >= 0 {
 			return fmt.Errorf("ids: %s stands behind %s, out of order", Quote([]byte(ids[i])), Quote([]byte(ids[i-1])))
 		}
 	}
 	return nil
-}
-
-// compare is the canonical order of ids, numeric where all are integers.
-func compare(a, b string, integers bool) int {
-	if integers {
-		x, _ := strconv.ParseInt(a, 10, 64)
-		y, _ := strconv.ParseInt(b, 10, 64)
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
-	}
-	return cmp.Compare(a, b)
 }
 
 // missing lists the texts by which pandas, R, Python, databases and JSON write that a value is missing.

@@ -80,14 +80,14 @@ func placeHint(first [][]byte, d Dialect) string {
 	if len(first) < 2 {
 		return ""
 	}
-	hint := "; if it is a rating, there is no header"
+	hint := "; if it is a rating, there is no header: --columns user=1,item=2"
 	if d.sep != "," {
-		hint = "; its fields seem to be separated by " + nameOf(d.sep) + "; if it is a rating, there is no header"
+		hint = "; its fields seem to be separated by " + nameOf(d.sep) + hint
 	}
-	if len(first) == 2 {
-		return hint + ": --columns user=1,item=2"
+	if len(first) > 2 {
+		hint += ",rating=3"
 	}
-	return hint + ": --columns user=1,item=2,rating=3"
+	return hint
 }
 
 // is reports whether a first record, in a file, is one of the format.
