@@ -100,7 +100,7 @@ func (q *ListQuality) Named() []NamedValue {
 // Lists measures the lists that a predictor makes of all items, in the order of [Top]. It returns nil without cutoffs, if no user has a
 // relevant item, and for held-out users if the predictor is no [Scorer].
 func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *ListQuality {
-	users, of := t.listsOf(p, q, run)
+	users, of := t.listsOf(t.allItems(p), q, run)
 	if len(users) == 0 {
 		return nil
 	}
@@ -133,11 +133,15 @@ type listed struct {
 // items are the targets of held-out users, or the test ratings of at least so many stars.
 func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 	wants := func(value float32) bool { return t.Held != nil || value >= float32(stars) }
+	asked := model.Indices(t.Rows.Len())
+	if t.Held != nil {
+		asked = t.Held.Test.Users
+	}
 	var who []int32
-	for u := range t.Rows.Len() {
-		t.Rows.Lend(u, func(_ []int32, values []float32) {
+	for _, u := range asked {
+		t.Rows.Lend(int(u), func(_ []int32, values []float32) {
 			if slices.ContainsFunc(values, wants) {
-				who = append(who, int32(u))
+				who = append(who, u)
 			}
 		})
 	}
@@ -157,9 +161,12 @@ func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 	return users, of
 }
 
+// scoring scores every item for a user.
+type scoring func(user int, out []float64)
+
 // allItems returns a function that scores every item for a user; nil for held-out users if p is no
 // Scorer.
-func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
+func (t *Test) allItems(p model.Predictor) scoring {
 	if t.Held == nil {
 		all := model.Indices(len(t.Buckets.of))
 		return func(user int, out []float64) {
@@ -167,10 +174,14 @@ func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 			t.known.Lend(user, func(items []int32, _ []float32) { model.Order(p, items, out) })
 		}
 	}
-	s, ok := model.As[Scorer](p)
-	if !ok {
-		return nil
+	if s, ok := model.As[Scorer](p); ok {
+		return t.byHistory(s)
 	}
+	return nil
+}
+
+// byHistory scores by what is known of a held-out user.
+func (t *Test) byHistory(s Scorer) scoring {
 	return func(user int, out []float64) {
 		items, values := t.known.Row(user)
 		s.Score(user, items, values, out)
@@ -277,7 +288,7 @@ func JudgeList(wanted, list []int32, k int) []NamedValue {
 // the relevant items, ascending, and the first items of the list, as many as the largest cutoff. It
 // returns false where Lists returns nil.
 func (t *Test) EachList(p model.Predictor, q ListParams, run protocol.Runner, hear func(user int, wanted, list []int32)) bool {
-	users, _ := t.listsOf(p, q, run)
+	users, _ := t.listsOf(t.allItems(p), q, run)
 	for _, u := range users {
 		hear(u.user, u.wanted, u.list)
 	}
@@ -285,16 +296,15 @@ func (t *Test) EachList(p model.Predictor, q ListParams, run protocol.Runner, he
 }
 
 // listsOf returns what [Test.scored] does, each user with a list.
-func (t *Test) listsOf(p model.Predictor, q ListParams, run protocol.Runner) (users []listed, of int) {
-	return t.scored(p, q, run, func(u *listed, scores []float64) {
+func (t *Test) listsOf(score scoring, q ListParams, run protocol.Runner) (users []listed, of int) {
+	return t.scored(score, q, run, func(u *listed, scores []float64) {
 		u.list = Top(scores, slices.Max(q.Cutoffs), t.seen(u.user), u.user)
 	})
 }
 
 // scored calls f with every user that is to get a list and the scores of all items, and returns these users and the number of all
-// users with a relevant item. There are none without cutoffs, and for held-out users if the predictor is no [Scorer].
-func (t *Test) scored(p model.Predictor, q ListParams, run protocol.Runner, f func(u *listed, scores []float64)) (users []listed, of int) {
-	score := t.allItems(p)
+// users with a relevant item. There are none without cutoffs or scores. Some users share the memory for scores.
+func (t *Test) scored(score scoring, q ListParams, run protocol.Runner, f func(u *listed, scores []float64)) (users []listed, of int) {
 	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 || score == nil {
 		return nil, 0
 	}
@@ -302,9 +312,12 @@ func (t *Test) scored(p model.Predictor, q ListParams, run protocol.Runner, f fu
 		q.MostUsers = 0
 	}
 	users, of = t.wishes(q.Relevant, q.MostUsers)
-	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
-		score(users[i].user, scores)
-		f(&users[i], scores)
+	run.Each((len(users)+rankingBlock-1)/rankingBlock, func(block int) {
+		scores := make([]float64, len(t.Buckets.of))
+		for i := block * rankingBlock; i < min((block+1)*rankingBlock, len(users)); i++ {
+			score(users[i].user, scores)
+			f(&users[i], scores)
+		}
 	})
 	return users, of
 }

@@ -100,34 +100,12 @@ type RecallSlice struct {
 // tail; all items are still ranked. Sums run over users in order, so the result does not depend on
 // the number of workers.
 func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
-	history, target, hidden := h.History.ByUser(), h.Target.ByUser(), h.Hidden.ByUser()
-	each := make([]listed, len(h.Users))
-	withScores(len(each), h.Target.Items, run, func(i int, scores []float64) {
-		user := int(h.Users[i])
-		wanted, _ := target.Row(user)
-		if len(wanted) == 0 {
-			return
-		}
-		seen, values := history.Row(user)
-		s.Score(user, seen, values, scores)
-		if hidden.Len() > 0 {
-			more, _ := hidden.Row(user)
-			seen = slices.Concat(seen, more)
-			slices.Sort(seen)
-		}
-		each[i] = listed{user: user, wanted: wanted, list: Top(scores, sliceCutoff(len(b.sizes)-1), seen, user)}
-	})
+	t := Test{
+		Rows: h.Target.ByUser(), Validation: h.Hidden.ByUser(), Held: &split.HoldOut{Test: h, Seen: h.Hidden.Len() > 0},
+		Buckets: b, known: h.History.ByUser(),
+	}
+	each, _ := t.listsOf(t.byHistory(s), ListParams{Cutoffs: []int{sliceCutoff(len(b.sizes) - 1)}}, run)
 	return b.mean(each)
-}
-
-// withScores calls f for each of n users, with memory for the scores of all items that other calls use before and after.
-func withScores(n, items int, run protocol.Runner, f func(i int, scores []float64)) {
-	run.Each((n+rankingBlock-1)/rankingBlock, func(block int) {
-		scores := make([]float64, items)
-		for i := block * rankingBlock; i < min((block+1)*rankingBlock, n); i++ {
-			f(i, scores)
-		}
-	})
 }
 
 // discount returns the value of a hit at a place, counted from 0.
@@ -141,9 +119,6 @@ func (b Buckets) mean(each []listed) Ranking {
 		r.Slices[bucket].Items, r.Slices[bucket].K = b.sizes[bucket], sliceCutoff(bucket)
 	}
 	for _, u := range each {
-		if len(u.wanted) == 0 {
-			continue
-		}
 		m := accuracyOf(u.wanted, u.list, RankingCutoff)
 		r.Users, r.Recall, r.NDCG = r.Users+1, r.Recall+m.Recall, r.NDCG+m.NDCG
 		var hits, wanted [MostBuckets]int // hits among the first K of the bucket
@@ -269,7 +244,7 @@ func (t *Test) Sampled(p model.Predictor, q SampledParams, run protocol.Runner) 
 	if q.Negatives == 0 {
 		return nil
 	}
-	each, _ := t.scored(p, q.ListParams, run, func(u *listed, scores []float64) { t.sample(u, scores, q) })
+	each, _ := t.scored(t.allItems(p), q.ListParams, run, func(u *listed, scores []float64) { t.sample(u, scores, q) })
 	each = slices.DeleteFunc(each, func(u listed) bool { return u.ranks == nil })
 	if len(each) == 0 {
 		return nil
