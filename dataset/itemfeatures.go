@@ -71,13 +71,7 @@ func (f *ItemFeatures) Pick(items []int32) *ItemFeatures {
 // NewItemFeatures makes features of the items of these ids, of valid categories in order of their names.
 func NewItemFeatures(categories []Category, ids []string) *ItemFeatures {
 	f := &ItemFeatures{Items: len(ids), Categories: categories}
-	f.Digest = f.digest(ids)
-	return f
-}
-
-// digest hashes the features together with what the items are called.
-func (f *ItemFeatures) digest(ids []string) string {
-	d := NewDigester()
+	d := NewDigester() // of the features together with what the items are called
 	d.Text("fedsim item features v1")
 	d.Number(uint64(f.Items))
 	d.Texts(ids)
@@ -93,7 +87,8 @@ func (f *ItemFeatures) digest(ids []string) string {
 			d.Number(math.Float64bits(c.Weight[k]))
 		}
 	}
-	return d.Sum()
+	f.Digest = d.Sum()
+	return f
 }
 
 // WriteCSV writes the features as a file that read.Features reads. ids are the items' ids.

@@ -230,7 +230,11 @@ func (w *worker) chooseAt(t float64, r *random) int {
 func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, error) {
 	p := s.population()
 	set := p.set()
-	out := pack.NewWriter(w, s.steps())
+	steps := lists.Map(s.Levels, func(v float64) float32 { return float32(v) }) // all ratings that the shape may give
+	for v := 1; v <= int(s.Plays.Most); v++ {
+		steps = append(steps, float32(v))
+	}
+	out := pack.NewWriter(w, steps)
 	d := dataset.NewDigester()
 	d.Head(set, s.Ratings)
 	err := p.inOrder(ctx, o.Progress, func(from, to int, part dataset.Ratings) error {
@@ -249,15 +253,6 @@ func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, e
 	d.Tail(set)
 	set.Digest = d.Sum()
 	return out.Close(set)
-}
-
-// steps are all ratings that a shape may give.
-func (s shape) steps() []float32 {
-	list := lists.Map(s.Levels, func(v float64) float32 { return float32(v) })
-	for v := 1; v <= int(s.Plays.Most); v++ {
-		list = append(list, float32(v))
-	}
-	return list
 }
 
 // inOrder generates users block by block on all cores, and hands the blocks over in their order.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -97,10 +98,14 @@ type joined struct {
 func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding, err error) {
 	head := in.head()
 	for range mostLayer {
-		c, packed := compressionOf(head)
-		if !packed {
+		at := slices.IndexFunc(compressions, func(c compression) bool {
+			begin, end, _ := strings.Cut(c.magic, "?")
+			return bytes.HasPrefix(head, []byte(begin)) && (end == "" || bytes.HasPrefix(head[min(len(begin)+1, len(head)):], []byte(end)))
+		})
+		if at < 0 {
 			break
 		}
+		c := compressions[at]
 		if err = in.unpack(c); err != nil {
 			return found, err
 		}
@@ -125,16 +130,6 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 	}
 	text, err := in.decode(head, o)
 	return append(found, text...), err
-}
-
-func compressionOf(head []byte) (compression, bool) {
-	for _, c := range compressions {
-		begin, end, _ := strings.Cut(c.magic, "?")
-		if bytes.HasPrefix(head, []byte(begin)) && (end == "" || bytes.HasPrefix(head[min(len(begin)+1, len(head)):], []byte(end))) {
-			return c, true
-		}
-	}
-	return compression{}, false
 }
 
 // unpack puts the unpacked content in place of a packed file. Progress is counted in packed bytes from then on.
