@@ -249,7 +249,7 @@ func ByPopularity(f *dataset.ItemFeatures, b Buckets) []FeatureShares {
 // it returns, it calls hear no more.
 func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32, value float32, predicted float64) error) error {
 	if t.Held != nil {
-		return eachScore(t.Held.Test, p, hear)
+		return t.eachScore(p, hear)
 	}
 	var err error
 	t.each(t.Rows, 0, t.Rows.Len(), p, protocol.Workers(1), func(user int, item int32, value float32, predicted float64) {
@@ -260,22 +260,18 @@ func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32,
 	return err
 }
 
-func eachScore(h split.HeldOut, p model.Predictor, hear func(int, int32, float32, float64) error) error {
-	s, _ := model.As[Scorer](p)
-	if s == nil {
+func (t *Test) eachScore(p model.Predictor, hear func(int, int32, float32, float64) error) error {
+	score := t.allItems(p)
+	if score == nil {
 		return nil
 	}
-	history, target := h.History.ByUser(), h.Target.ByUser()
-	scores := make([]float64, h.Target.Items)
-	for _, u := range h.Users {
-		items, values := target.Row(int(u))
-		if len(items) == 0 {
-			continue
-		}
-		seen, stars := history.Row(int(u))
-		s.Score(int(u), seen, stars, scores)
-		for i, item := range items {
-			if err := hear(int(u), item, values[i], scores[item]); err != nil {
+	scores := make([]float64, t.Held.Test.Target.Items)
+	users, _ := t.wishes(0, 0)
+	for _, u := range users {
+		score(u.user, scores)
+		_, values := t.Rows.Row(u.user)
+		for i, item := range u.wanted {
+			if err := hear(u.user, item, values[i], scores[item]); err != nil {
 				return err
 			}
 		}
