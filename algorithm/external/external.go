@@ -83,7 +83,7 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 		items = m
 	}
 	p := x.predictor(m)
-	popular, err := x.predict([]model.Ratings{{}}, p.model)
+	popular, err := x.predict([]model.Ratings{{}}, nil, p.model)
 	if err != nil {
 		return nil, err
 	}

@@ -147,13 +147,9 @@ func exceeds(v protocol.Vector, r protocol.Release) bool {
 	return count > r.MaxNonZero || beyond(math.Sqrt(squares), r.L2) || beyond(l1, r.L1) || beyond(most, r.LInf)
 }
 
-// predict asks for users' ratings of all items. The row of a user is the user's part of the result.
-func (x *instance) predict(users []model.Ratings, m *sent) ([][]float64, error) {
-	return x.predictOf(users, nil, m)
-}
-
-// predictOf asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.
-func (x *instance) predictOf(users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
+// predict asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.
+// The row of a user is the user's part of the result.
+func (x *instance) predict(users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
 	what := fmt.Sprintf("predict for %d users", len(users))
 	items := x.setup.Data.Items
 	request := message{Type: "predict", arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
@@ -248,13 +244,13 @@ func (p *predictor) predictInto(user int, items []int32, out []float64) error {
 			for u := from; u < to; u++ {
 				wanted = append(wanted, e.items(u))
 			}
-			return p.predictOf(p.ratingsOf(from, to), wanted, p.model)
+			return p.predict(p.ratingsOf(from, to), wanted, p.model)
 		})
 		copy(out, some)
 		return err
 	}
 	all, err := p.predicted.one(job{model: p.model}, user, p.setup.Data.Users, func(from, to int) ([][]float64, error) {
-		return p.predict(p.ratingsOf(from, to), p.model)
+		return p.predict(p.ratingsOf(from, to), nil, p.model)
 	})
 	if err != nil {
 		return err
@@ -332,7 +328,7 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) error {
 	if err != nil || t.user >= 0 {
 		return err
 	}
-	all, err := t.predict([]model.Ratings{t.ratings}, m)
+	all, err := t.predict([]model.Ratings{t.ratings}, nil, m)
 	if err != nil {
 		return err
 	}
