@@ -250,11 +250,10 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 	m.PredictAll(m.users.Row(user), m.bias[user], items, out)
 }
 
-// newPredictor predicts from a model, without users yet.
-func newPredictor(shared []byte, p *kernel.Params) (m *predictor, err error) {
-	m = new(predictor)
-	m.Model, err = kernel.DecodeModel(shared, p)
-	return m, err
+// newPredictor predicts from a model, with users' embeddings and room for their biases.
+func newPredictor(shared []byte, p *kernel.Params, users *model.Matrix) (*predictor, error) {
+	m, err := kernel.DecodeModel(shared, p)
+	return &predictor{Model: m, users: users, bias: make([]float64, users.Rows())}, err
 }
 
 // ordered adds the order of lists, if the model is final and says how often items are rated.
@@ -262,12 +261,6 @@ func (x *instance) ordered(m *predictor) *predictor {
 	if counts := m.CountsOf(x.setup.Data.Items); counts != nil && x.params.Orders() {
 		m.order = kernel.NewOrder(counts, x.params.Features, x.params.OrderWeight)
 	}
-	return m
-}
-
-// hold stores users' embeddings as a matrix, and makes room for their biases.
-func (m *predictor) hold(users *model.Matrix) *predictor {
-	m.users, m.bias = users, make([]float64, users.Rows())
 	return m
 }
 
@@ -292,11 +285,10 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 
 // fitted makes every client fit its user to a model of some settings.
 func (x *instance) fitted(p *kernel.Params, shared []byte, run protocol.Runner) (model.Predictor, error) {
-	out, err := newPredictor(shared, p)
+	out, err := newPredictor(shared, p, model.NewMatrix(x.setup.Data.Users, x.params.Width()))
 	if err != nil {
 		return nil, err
 	}
-	out.hold(model.NewMatrix(x.setup.Data.Users, x.params.Width()))
 	run.Each(x.setup.Data.Users, func(u int) {
 		x.setup.Lend(u, func(r model.Ratings) { out.fit(u, r) })
 	})
@@ -338,12 +330,11 @@ func (f fitting) Predict(user int, items []int32, out []float64) {
 
 // Final takes users as their clients hold them after the last fit.
 func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
-	out, err := newPredictor(shared, &p.params)
+	out, err := newPredictor(shared, &p.params, p.kept.Rows()) // most embeddings are there already
 	if err != nil {
 		return nil, err
 	}
-	m := out.Model
-	p.ordered(out).hold(p.kept.Rows()) // most embeddings are there already
+	m := p.ordered(out).Model
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := &p.users[u]

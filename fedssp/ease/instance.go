@@ -52,8 +52,14 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 }
 
 func (l *linear) matrices() []model.Named {
+	vectors := model.NewMatrix(l.params.items, l.columns()) // zeros for items that were not chosen
+	if l.vectors != nil {
+		for k, j := range l.choice.items {
+			copy(vectors.Row(int(j)), l.vectors.Row(k))
+		}
+	}
 	return []model.Named{
-		{Name: "item_embeddings", Matrix: l.itemVectors()}, {Name: algorithm.ItemCounts, Matrix: model.Wrap(l.params.items, 1, l.popular)},
+		{Name: "item_embeddings", Matrix: vectors}, {Name: algorithm.ItemCounts, Matrix: model.Wrap(l.params.items, 1, l.popular)},
 	}
 }
 

@@ -179,14 +179,3 @@ func partOf(ratios []float64, reliance float64) float64 {
 	}
 	return part
 }
-
-// itemVectors is a row for each item of the catalogue, of zeros for items that were not chosen.
-func (l *linear) itemVectors() *model.Matrix {
-	m := model.NewMatrix(l.params.items, l.columns())
-	if l.vectors != nil {
-		for k, j := range l.choice.items {
-			copy(m.Row(int(j)), l.vectors.Row(k))
-		}
-	}
-	return m
-}

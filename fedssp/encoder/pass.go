@@ -145,15 +145,6 @@ func (e *Encoder) backward(s *scratch, g, back []float64, items int) {
 	}
 }
 
-// turn transposes the dense layer for the way back.
-func (e *Encoder) turn() {
-	for r := range len(e.dense) / e.rank {
-		for c, x := range e.dense[r*e.rank : (r+1)*e.rank] {
-			e.pass.turned[c*e.hidden+r] = x
-		}
-	}
-}
-
 // updateSpan completes the gradient of a span of θ and takes its step. A value's gradient is
 // gathered from the items of the batch that have it. No two workers write a row, and the order of
 // additions is the order of items.
@@ -284,7 +275,11 @@ func (e *Encoder) deal(round uint64, step int, anew bool) {
 // step takes one gradient step on the batch and returns the mean loss before it, without the ridge.
 func (e *Encoder) step(t int, run protocol.Runner) float64 {
 	p := &e.pass
-	e.turn()
+	for r := range len(e.dense) / e.rank { // transposed for the way back
+		for c, x := range e.dense[r*e.rank : (r+1)*e.rank] {
+			p.turned[c*e.hidden+r] = x
+		}
+	}
 	run.Each(p.shares(), p.losses)
 	loss := 0.0
 	for k := range p.shares() {

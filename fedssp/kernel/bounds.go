@@ -166,12 +166,6 @@ const (
 	NumVariances
 )
 
-// startVariances returns the variances of the first fit.
-func (p *Params) startVariances() []float64 {
-	s := dense.Sqr((p.Max - p.Min) / 4)
-	return []float64{ResidualVariance: 0.8 * s, UserBiasVariance: 0.2 * s, FeatureVariance: 1, PopularityVariance: 1}
-}
-
 // choiceSize is the length in bytes of a broadcast choice.
 func (p *Params) choiceSize() int { return (p.Items + 7) / 8 }
 

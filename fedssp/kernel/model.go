@@ -278,12 +278,13 @@ func (m *Model) predictFours(u *[5]float64, bias float64, own []float64, items [
 	}
 }
 
-// VariancesNow returns the variances, or the start's before any were learned.
+// VariancesNow returns the variances, or the variances of the first fit before any were learned.
 func (m *Model) VariancesNow(p *Params) []float64 {
-	if m.Variances == nil {
-		return p.startVariances()
+	if m.Variances != nil {
+		return m.Variances
 	}
-	return m.Variances
+	s := dense.Sqr((p.Max - p.Min) / 4)
+	return []float64{ResidualVariance: 0.8 * s, UserBiasVariance: 0.2 * s, FeatureVariance: 1, PopularityVariance: 1}
 }
 
 // PopularityOf is the popularity of an item; 0 if the model has none.

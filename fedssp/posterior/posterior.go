@@ -109,8 +109,10 @@ var ErrDegenerate = errors.New("posterior: nothing can be estimated from these m
 // likelihood of the measurements or, with a strength, the joint probability of measurements and
 // deviations.
 func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, effects []float64, learned Prior, err error) {
-	if err := m.validate(); err != nil {
-		return nil, nil, Prior{}, err
+	for j, y := range m.Value { // noise may have made them useless
+		if !(math.Abs(y) <= math.MaxFloat64) || !(math.Abs(m.Gain[j]) <= math.MaxFloat64) || !(m.Variance[j] >= 0 && m.Variance[j] <= math.MaxFloat64) {
+			return nil, nil, Prior{}, fmt.Errorf("%w: item %d has value %v, gain %v, variance %v", ErrDegenerate, j, y, m.Gain[j], m.Variance[j])
+		}
 	}
 	e := &estimate{items: d, y: m, start: p, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}
 	for g, t := range p.Groups {
@@ -143,16 +145,6 @@ func (d Design) Predict(effects []float64) []float64 {
 		}
 	}
 	return out
-}
-
-// validate refuses measurements that noise has made useless.
-func (m Measurements) validate() error {
-	for j, y := range m.Value {
-		if !(math.Abs(y) <= math.MaxFloat64) || !(math.Abs(m.Gain[j]) <= math.MaxFloat64) || !(m.Variance[j] >= 0 && m.Variance[j] <= math.MaxFloat64) {
-			return fmt.Errorf("%w: item %d has value %v, gain %v, variance %v", ErrDegenerate, j, y, m.Gain[j], m.Variance[j])
-		}
-	}
-	return nil
 }
 
 // estimate is a prior, in variances, and the posterior that follows: β is normal with mean beta and

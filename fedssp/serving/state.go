@@ -127,12 +127,6 @@ func Deviation(r protocol.Release) float64 { return math.Sqrt(r.Noise.Variance) 
 // Total is N, donors included.
 func (p *StrategyParams) Total() float64 { return float64(p.Cohort.Clients + len(p.Donors)) }
 
-// records reports whether the state has the session's own sums: it has them if a session can start from them.
-func (s *Strategy) records() bool {
-	_, ok := s.Solving.(Resumer)
-	return ok && s.All.TopItems == 0
-}
-
 // stateDomain begins the state of a strategy that survives a restart. A state in JSON follows. The
 // domain ends in the version of the form. The keeper of a state must detect damage.
 const stateDomain = "fedsim/fedssp/state/v4\n"
@@ -157,7 +151,7 @@ func (s *Strategy) Save() ([]byte, error) {
 	if k, ok := s.Solving.(Keeper); ok {
 		x.Solving = k.Save()
 	}
-	if s.records() {
+	if _, ok := s.Solving.(Resumer); ok && s.All.TopItems == 0 { // a session can start from its sums
 		x.Own = s.own.save()
 	}
 	if s.Encoder != nil {

@@ -129,7 +129,8 @@ func (s Settings) weights() bool { return Keys.Budgeting.Chosen(s.Config) == str
 
 // counted reports whether item counts are released for weights, samples or the choice of items.
 func (s Settings) counted() bool {
-	return s.choosesByCounts() || Keys.Budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts()
+	chooses := s.Chooses() && !Keys.ChooseBy.Is(s.Config, ByWeights)
+	return chooses || Keys.Budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts()
 }
 
 // weighsByCounts reports whether private counts weigh ratings. The margin is common to all counts:
@@ -174,11 +175,6 @@ func (s Settings) problemOfWeights() string {
 	default:
 		return ""
 	}
-}
-
-// choosesByCounts reports whether counts are released to choose items by.
-func (s Settings) choosesByCounts() bool {
-	return s.Chooses() && !Keys.ChooseBy.Is(s.Config, ByWeights)
 }
 
 // batched reports whether each sum covers a random batch of the users.
