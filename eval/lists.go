@@ -146,9 +146,13 @@ func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 		})
 	}
 	of = len(who)
-	who = thin(who, most)
-	users = make([]listed, len(who))
-	for i, u := range who {
+	n := of
+	if most > 0 {
+		n = min(most, of)
+	}
+	users = make([]listed, n)
+	for i := range users {
+		u := who[i*of/n]
 		users[i].user = int(u)
 		t.Rows.Lend(int(u), func(items []int32, values []float32) {
 			for k, x := range values {
@@ -199,18 +203,6 @@ func (t *Test) seen(user int) []int32 {
 	all := slices.Concat(items, more)
 	slices.Sort(all)
 	return all
-}
-
-// thin leaves at most n users, evenly spread; all if n is 0.
-func thin(users []int32, n int) []int32 {
-	if n == 0 || len(users) <= n {
-		return users
-	}
-	some := make([]int32, n)
-	for i := range some {
-		some[i] = users[i*len(users)/n]
-	}
-	return some
 }
 
 // accuracy sets the metrics that depend on the users' relevant items, and notes each user's.
