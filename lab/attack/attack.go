@@ -169,14 +169,14 @@ func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) 
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m, _ := c.Kind.method()
+	m := methods()[slices.Index(Kinds(), c.Kind)]
 	c.Targets = cmp.Or(c.Targets, m.targets)
 	var set *dataset.Set
 	var r *Report
 	done, total := 0, 0
 	var lock sync.Mutex
 	for _, e := range c.Epsilons {
-		total += m.runs(c, e)
+		total += c.runs(e)
 	}
 	made := func() {
 		lock.Lock()
@@ -365,40 +365,44 @@ func (a *attacker) limit(e Epsilon) *Limit {
 	return newLimit(epsilon, min(1, delta))
 }
 
-// method holds everything that a kind of attack brings. Each stands in the file that measures its kind.
+// method holds everything that a kind of attack brings besides its texts, which are in report.tmpl.
 type method struct {
 	kind    Kind
-	about   string                    // what the attacker is after, for the report
-	how     func(r *Report) string    // the runs and the attacker's knowledge, for the report
-	targets int                       // the default number
-	runs    func(Config, Epsilon) int // simulated for a budget
+	targets int // the default number
 	measure func(*attacker, context.Context, *At) error
-	head    []string             // of the table
-	rows    func(*At) [][]string // without the budget; none where the results of this kind are not there
 	figures func(list []*Report, budgets []Epsilon) []page.Drawn
 }
 
 // methods returns the methods of all kinds, in the order of pages.
 func methods() []method {
 	return []method{
-		membershipOf(MembershipUser, "all ratings of a user"), membershipOf(MembershipRating, "one rating of a user"), attributes(), reconstruction(),
-		lyingOf(Promote, "an item in the lists of others"), lyingOf(Degrade, "the errors of others"),
+		{MembershipUser, 40, (*attacker).membership, membershipFigures},
+		{MembershipRating, 40, (*attacker).membership, membershipFigures},
+		{AttributeGenre, 100, (*attacker).attribute, attributeFigure},
+		{Reconstruction, 100, (*attacker).reconstruct, figureOfEach(rebuiltFigure)},
+		{Promote, 5, (*attacker).lie, figureOfEach(liesFigure)},
+		{Degrade, 5, (*attacker).lie, figureOfEach(liesFigure)},
 	}
+}
+
+// runs is the number of runs that are simulated for a budget.
+func (c Config) runs(e Epsilon) int {
+	switch {
+	case c.Kind.membership():
+		return 2 * c.Shadows
+	case c.Kind == AttributeGenre:
+		return c.Shadows
+	case c.Kind.lies(): // counts of liars that fall together are seen only with the data
+		return c.Targets
+	case math.IsInf(float64(e), 1):
+		return 1
+	}
+	return 2
 }
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return lists.Map(methods(), func(m method) Kind { return m.kind })
-}
-
-// method returns the method of a kind. ok is false if there is no such kind.
-func (k Kind) method() (m method, ok bool) {
-	for _, m := range methods() {
-		if m.kind == k {
-			return m, true
-		}
-	}
-	return method{}, false
 }
 
 // ridge is a linear fit to standardised features, with an offset.

@@ -408,7 +408,7 @@ func TestAttackSection(t *testing.T) {
 		t.Errorf("%s, want %s", s.Repeat[0], want)
 	}
 	r.Kind, r.Targets, r.Liars = Promote, 5, []float64{0.01} // an attack without shadows or targets
-	if got, want := r.command(), "fedsim attack promote --epsilon 1,inf --runs 5 --liars 0.01 --set 'data=my films' --set rank=2"; got != want {
+	if got, want := r.text("command"), "fedsim attack promote --epsilon 1,inf --runs 5 --liars 0.01 --set 'data=my films' --set rank=2"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

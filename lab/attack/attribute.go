@@ -2,7 +2,6 @@ package attack
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -280,27 +279,6 @@ type Attribute struct {
 	Ratings    Interval `json:"ratings"`
 	Popularity Interval `json:"popularity"`
 	Majority   Interval `json:"majority"`
-}
-
-// attributes returns the method of the attack on favourite genres.
-func attributes() method {
-	return method{
-		kind: AttributeGenre, about: "the favourite genre of a user", targets: 100,
-		how: func(r *Report) string {
-			return fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
-		},
-		runs:    func(c Config, _ Epsilon) int { return c.Shadows },
-		measure: (*attacker).attribute,
-		head:    []string{"user in", "user out", "gain", "ratings alone", "popularity alone", "majority"},
-		rows: func(at *At) [][]string {
-			x := at.Attribute
-			if x == nil {
-				return nil
-			}
-			return [][]string{{x.In.String(), x.Out.String(), x.Gain.String(), x.Ratings.String(), x.Popularity.String(), x.Majority.String()}}
-		},
-		figures: attributeFigure,
-	}
 }
 
 // attributeFigure draws the shares of favourites that are guessed right.

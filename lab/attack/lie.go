@@ -238,32 +238,6 @@ func (a *attacker) compare(way tried, honest, seen []*seenByUser, liars [][]int)
 	return l
 }
 
-// lyingOf returns the method of an attack by clients that lie.
-func lyingOf(kind Kind, about string) method {
-	const runs = 5
-	return method{
-		kind: kind, about: about, targets: runs,
-		how: func(*Report) string { return "liars know the model and all ratings; each run beside one without liars" },
-		runs: func(c Config, _ Epsilon) int { // counts of liars that fall together are seen only with the data
-			return c.Targets
-		},
-		measure: (*attacker).lie,
-		head:    []string{"liars", "they rate", "they send", "ER@10", "honest", "rank", "honest", "NDCG lost", "RMSE lost", "refused", "largest/noise"},
-		rows: func(at *At) (rows [][]string) {
-			for _, x := range at.Lies {
-				rmse := "-"
-				if x.RMSE != nil {
-					rmse = x.RMSE.String()
-				}
-				rows = append(rows, []string{strconv.Itoa(x.Liars), x.Strategy, x.Bound, x.Exposure.String(),
-					fmt.Sprintf("%.3f", x.Honest), fmt.Sprintf("%.0f", x.Rank), fmt.Sprintf("%.0f", x.HonestRank), x.NDCG.String(), rmse, fmt.Sprintf("%.0f%%", 100*x.Refused), fmt.Sprintf("%.3g", x.Largest)})
-			}
-			return rows
-		},
-		figures: figureOfEach(liesFigure),
-	}
-}
-
 // liesFigure draws how often the item is in lists, or how much worse the model is, for each way to lie.
 func liesFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
 	title, y := "What can clients of %s that lie promote?", "share of other users' lists of ten that hold the item"

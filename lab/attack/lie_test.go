@@ -124,8 +124,8 @@ func TestPromoteSmall(t *testing.T) {
 			t.Fatalf("a row of %d cells under %d heads", len(row), len(head))
 		}
 	}
-	if !strings.Contains(r.command(), "--liars 0.1 --liars 0.4") {
-		t.Error("the command does not repeat the attack:", r.command())
+	if !strings.Contains(r.text("command"), "--liars 0.1 --liars 0.4") {
+		t.Error("the command does not repeat the attack:", r.text("command"))
 	}
 }
 

@@ -147,36 +147,9 @@ func (l laws) ratio(x float64) float64 {
 	return d * (x - (l.with+l.without)/2) / math.Max(l.variance, least*d*d)
 }
 
-// membershipOf returns the method of an attack of membership.
-func membershipOf(kind Kind, about string) method {
-	return method{
-		kind: kind, about: about, targets: 40,
-		how: func(r *Report) string {
-			how := fmt.Sprintf("%d shadow runs and as many held out, a target in half of each", r.Shadows)
-			if r.Control {
-				how += " by the coins, and in none in fact"
-			}
-			return how
-		},
-		runs:    func(c Config, _ Epsilon) int { return 2 * c.Shadows },
-		measure: (*attacker).membership,
-		head:    []string{"seen", "AUC", "most active", "others", "limit", "TPR at FPR 1%", "limit"},
-		rows:    membershipRows,
-		figures: func(list []*Report, budgets []Epsilon) []page.Drawn {
-			return append([]page.Drawn{areaFigure(kind, list, budgets)}, figureOfEach(rocFigure)(list, budgets)...)
-		},
-	}
-}
-
-func membershipRows(at *At) (rows [][]string) {
-	area, rate := "", ""
-	if at.Limit != nil {
-		area, rate = fmt.Sprintf("%.4f", at.Limit.AUC), fmt.Sprintf("%.4f", at.Limit.TPR)
-	}
-	for _, x := range at.Membership {
-		rows = append(rows, []string{x.From, x.AUC.String(), x.Active.String(), x.Random.String(), area, x.TPR.String(), rate})
-	}
-	return rows
+// membershipFigures draws the AUC over budgets, and the curve of each report.
+func membershipFigures(list []*Report, budgets []Epsilon) []page.Drawn {
+	return append([]page.Drawn{areaFigure(list[0].Kind, list, budgets)}, figureOfEach(rocFigure)(list, budgets)...)
 }
 
 // anyAttack is the line above which no attack can be.

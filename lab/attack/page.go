@@ -2,6 +2,7 @@ package attack
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -50,31 +52,29 @@ func Section(list []*Report) page.Section {
 	}
 	for _, r := range list {
 		head, rows := r.table()
-		s.Tables = append(s.Tables, page.Table{Caption: r.tried() + "; with intervals of 95%", Head: head, Rows: rows})
-		s.Repeat = append(s.Repeat, r.command())
+		s.Tables = append(s.Tables, page.Table{Caption: r.text("tried") + "; with intervals of 95%", Head: head, Rows: rows})
+		s.Repeat = append(s.Repeat, r.text("command"))
 	}
 	return s
 }
 
-// command repeats the attack.
-func (r *Report) command() string {
-	budgets := lists.Map(r.Budgets, func(at At) string { return at.Epsilon.String() })
-	c := fmt.Sprintf("fedsim attack %s --epsilon %s", r.Kind, strings.Join(budgets, ","))
-	if r.Kind.lies() {
-		c += fmt.Sprintf(" --runs %d", r.Targets)
-	} else {
-		c += fmt.Sprintf(" --shadows %d --targets %d", r.Shadows, r.Targets)
+//go:embed report.tmpl
+var texts string
+
+var templates = template.Must(template.New("report").Funcs(template.FuncMap{
+	"lies":    Kind.lies,
+	"name":    (*Report).name,
+	"percent": func(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) },
+	"quoted":  func(s string) string { return screen.Quoted([]string{s})[0] },
+}).Parse(texts))
+
+// text fills one of the templates in: "command" repeats the attack, and "tried" says in a sentence how it was made.
+func (r *Report) text(name string) string {
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, name, r); err != nil {
+		panic(err) // a fault of the template: it cannot fail on a report
 	}
-	if r.Control {
-		c += " --control"
-	}
-	for _, share := range r.Liars {
-		c += fmt.Sprintf(" --liars %v", share)
-	}
-	for _, s := range r.Settings {
-		c += " --set " + screen.Quoted([]string{s})[0]
-	}
-	return c
+	return b.String()
 }
 
 // name is an algorithm with what was asked for besides, and whether it is the control.
@@ -231,19 +231,9 @@ func (a *attacker) report(said []config.Setting) *Report {
 // String is a value with its interval.
 func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.Value, i.Low, i.High) }
 
-// tried says in a sentence how the attack was made.
-func (r *Report) tried() string {
-	m, _ := r.Kind.method()
-	targets := fmt.Sprintf("%d targets, half of them the most active", r.Targets)
-	if r.Kind.lies() {
-		targets = fmt.Sprintf("%d runs, each with an item, liars and noise of its own", r.Targets)
-	}
-	return fmt.Sprintf("%s on %s (%s): %s; unit %s, %s", r.name(), r.Data, m.about, targets, r.Unit, m.how(r))
-}
-
 // Print writes a table.
 func (r *Report) Print(w io.Writer) error {
-	fmt.Fprintf(w, "tried: %s\n", r.tried()) //nolint:errcheck // the table below says so, too
+	fmt.Fprintf(w, "tried: %s\n", r.text("tried")) //nolint:errcheck // the table below says so, too
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head, rows := r.table()
 	for _, row := range append([][]string{head}, rows...) {
@@ -254,12 +244,8 @@ func (r *Report) Print(w io.Writer) error {
 
 // table returns the results as a table, a row for each budget and view.
 func (r *Report) table() (head []string, rows [][]string) {
-	m, _ := r.Kind.method()
-	for i := range r.Budgets {
-		at := &r.Budgets[i]
-		rows = append(rows, lists.Map(m.rows(at), func(row []string) []string { return append([]string{at.Epsilon.String()}, row...) })...)
-	}
-	return append([]string{"epsilon"}, m.head...), rows
+	lines := lists.Map(strings.Split(r.text("table"), "\n"), func(line string) []string { return strings.Split(line, "\t") })
+	return lines[0], lines[1:]
 }
 
 // attackFiles begins the name of every file with a report; .json ends it.
@@ -271,7 +257,7 @@ func (r *Report) Write(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
-	digest := sha256.Sum256([]byte(r.command()))
+	digest := sha256.Sum256([]byte(r.text("command")))
 	name := fmt.Sprintf("%s%s-%s-%x.json", attackFiles, r.Kind, r.Algorithm, digest[:4])
 	path := filepath.Join(dir, name)
 	return path, atomicfile.WriteJSON(path, r)
@@ -335,13 +321,14 @@ func (r *Report) check() error {
 	if len(r.Budgets) == 0 {
 		return errors.New("it has no budgets")
 	}
-	m, ok := r.Kind.method()
-	if !ok {
+	if !slices.Contains(Kinds(), r.Kind) {
 		return fmt.Errorf("there is no attack %q", r.Kind)
 	}
 	for i := range r.Budgets {
-		if at := &r.Budgets[i]; len(m.rows(at)) == 0 {
-			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Kind, at.Epsilon)
+		one := *r
+		one.Budgets = r.Budgets[i : i+1]
+		if _, rows := one.table(); len(rows) == 0 {
+			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Kind, r.Budgets[i].Epsilon)
 		}
 	}
 	return nil

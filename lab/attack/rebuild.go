@@ -222,7 +222,7 @@ func (a *attacker) reconstruct(ctx context.Context, at *At) error {
 	for _, t := range a.targets {
 		follow = append(follow, t.user)
 	}
-	seen := make([]*watcher, reconstruction().runs(a.cfg, Epsilon(algorithm.Epsilon.Value(a.full.Config))))
+	seen := make([]*watcher, a.cfg.runs(Epsilon(algorithm.Epsilon.Value(a.full.Config))))
 	err := a.each(ctx, len(seen), func(r int) error {
 		var err error
 		seen[r], err = a.watched(ctx, r, follow)
@@ -375,29 +375,6 @@ func rootMeans(lists [][]float64, seed uint64) Interval {
 		}
 		return math.Sqrt(sum / max(n, 1))
 	})
-}
-
-// reconstruction returns the method of the attack on a client's ratings.
-func reconstruction() method {
-	return method{
-		kind: Reconstruction, about: "the ratings of a client", targets: 100,
-		how: func(*Report) string { return "one run, and one more with noise; the attacker sees all rounds" },
-		runs: func(_ Config, e Epsilon) int {
-			if math.IsInf(float64(e), 1) {
-				return 1
-			}
-			return 2
-		},
-		measure: (*attacker).reconstruct,
-		head:    []string{"seen", "rated items found", "rating RMSE", "of item means"},
-		rows: func(at *At) (rows [][]string) {
-			for _, x := range at.Reconstruction {
-				rows = append(rows, []string{x.From, x.Precision.String(), x.Error.String(), x.Plain.String()})
-			}
-			return rows
-		},
-		figures: figureOfEach(rebuiltFigure),
-	}
 }
 
 // rebuiltFigure draws the share of a client's rated items that is found.
