@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
-	"github.com/fedsim/fedsim/lab/internal/parts"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -195,7 +195,7 @@ func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment, f *ex
 	if err != nil {
 		return nil, err
 	}
-	m, err := parts.Fitted(g.half, out.Model, protocol.Workers(1))
+	m, err := observe.Fitted(g.half, out.Model, protocol.Workers(1))
 	if err != nil {
 		return nil, err
 	}

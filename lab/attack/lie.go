@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -111,7 +111,7 @@ func (a *attacker) lied(ctx context.Context, r int, s *scene, rows map[int]map[i
 	l := &lying{Strategy: f.Strategy, bound: way.bound, liars: way.liars, rounds: run.Schedule.Rounds(), said: make(map[uint64][][]float64)}
 	if f.Strategy = l; run.About().Clients == algorithm.Users {
 		for u := range rows {
-			f.Trainers[u] = heard.Trainer{Trainer: f.Trainers[u], Told: l.hear}
+			f.Trainers[u] = observe.Trainer{Trainer: f.Trainers[u], Told: l.hear}
 		}
 	}
 	out, err := a.simulate(ctx, run, f, nil)

@@ -12,9 +12,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -37,7 +36,7 @@ type listener struct {
 	targets    []target
 	place      []int // of each user among the targets; -1: none
 	seed       uint64
-	arrived    heard.Inputs
+	arrived    observe.Inputs
 	// Of each target, the logarithm of how much likelier the sums are with it.
 	scores []float64
 }
@@ -45,29 +44,20 @@ type listener struct {
 // newListener listens for the attacker's targets.
 func (a *attacker) newListener(run uint64) (*listener, error) {
 	l := &listener{targets: a.targets, place: slices.Repeat([]int{-1}, a.full.Data.Users), seed: run,
-		arrived: make(heard.Inputs), scores: make([]float64, len(a.targets))}
+		arrived: make(observe.Inputs), scores: make([]float64, len(a.targets))}
 	for i, t := range a.targets {
 		l.place[t.user] = i
 	}
 	var err error
 	for i := range l.probes {
-		if l.probes[i], err = trainers(a.full); err != nil {
+		if l.probes[i], err = observe.Trainers(a.full); err != nil {
 			return nil, err
 		}
 	}
-	if l.full, err = trainers(a.full); err == nil && a.bare != nil {
-		l.bare, err = trainers(a.bare)
+	if l.full, err = observe.Trainers(a.full); err == nil && a.bare != nil {
+		l.bare, err = observe.Trainers(a.bare)
 	}
 	return l, err
-}
-
-// trainers returns a new, untrained trainer for each user of an experiment.
-func trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
-	side, err := e.Instance().ClientSide()
-	if err != nil {
-		return nil, err
-	}
-	return side.Trainers(), nil
 }
 
 // sendings holds draws of the vectors that a client might send in a round: per draw, a vector for each release.

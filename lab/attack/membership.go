@@ -13,8 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/figures"
-	"github.com/fedsim/fedsim/lab/internal/heard"
-	"github.com/fedsim/fedsim/lab/internal/parts"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -58,7 +57,7 @@ func (a *attacker) observe(ctx context.Context, r int, in []bool) (observation, 
 	if err != nil {
 		return observation{}, err
 	}
-	f.Strategy = heard.Strategy{Strategy: f.Strategy, Told: l.listen}
+	f.Strategy = observe.Strategy{Strategy: f.Strategy, Told: l.listen}
 	out, err := a.simulate(ctx, run, f, l.arrived.Hear)
 	if err != nil {
 		return observation{}, err
@@ -82,14 +81,14 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 	if a.cfg.Kind == MembershipRating {
 		e = a.bare
 	}
-	m, err := parts.Fitted(e, shared, protocol.Workers(1))
+	m, err := observe.Fitted(e, shared, protocol.Workers(1))
 	if err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(a.targets))
 	for i, t := range a.targets {
-		r := parts.Only(a.full.Row(t.user), t.item)
-		out[i] = -parts.MSE(m.Predictor, t.user, r)
+		r := observe.Only(a.full.Row(t.user), t.item)
+		out[i] = -observe.MSE(m.Predictor, t.user, r)
 	}
 	return out, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -277,7 +277,7 @@ func (a *attacker) watched(ctx context.Context, r int, follow []int) (*watcher, 
 	for _, u := range follow {
 		w.updates[u], w.others[u] = make(traces), make(traces)
 	}
-	f.Strategy = heard.Strategy{Strategy: f.Strategy, Told: w.watch}
+	f.Strategy = observe.Strategy{Strategy: f.Strategy, Told: w.watch}
 	_, err = a.simulate(ctx, run, f, w.hear)
 	return w, err
 }

@@ -3,7 +3,7 @@ package attack
 import (
 	"testing"
 
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -23,7 +23,7 @@ func TestAttackerAddsWhatIsTakenBack(t *testing.T) {
 	}{
 		{protocol.Split, true, 3, v / 19}, {protocol.Split, false, 5, v / 13}, {protocol.TwoRound, true, 5, v / 13},
 	} {
-		w := &watcher{listener: &listener{arrived: make(heard.Inputs)}, follow: []int{3}, pending: make(map[uint64]map[int]*sent)}
+		w := &watcher{listener: &listener{arrived: make(observe.Inputs)}, follow: []int{3}, pending: make(map[uint64]map[int]*sent)}
 		from.Message = &protocol.MaskedInput{Round: 1, Vectors: []protocol.Integers{{Value: []int64{5}}}}
 		w.hear(0, from)
 		if c.answers {

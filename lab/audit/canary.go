@@ -20,8 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
-	"github.com/fedsim/fedsim/lab/internal/heard"
-	"github.com/fedsim/fedsim/lab/internal/parts"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -97,7 +96,7 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 		if sums, err = newSummed(full, list); err != nil {
 			return nil, err
 		}
-		cfg.Strategy, cfg.Sent = heard.Strategy{Strategy: cfg.Strategy, Told: sums.hear}, sums.arrived.Hear
+		cfg.Strategy, cfg.Sent = observe.Strategy{Strategy: cfg.Strategy, Told: sums.hear}, sums.arrived.Hear
 	}
 	out, err := sim.Run(ctx, cfg)
 	if err != nil {
@@ -234,7 +233,7 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 	if err != nil {
 		return err
 	}
-	before, err := parts.Fitted(full, start.Model(), full.Workers())
+	before, err := observe.Fitted(full, start.Model(), full.Workers())
 	if err != nil {
 		return err
 	}
@@ -242,15 +241,15 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 	if full.About().Clients == algorithm.ItemParties {
 		after, err = run.Final(f, shared, full.Workers())
 	} else {
-		after, err = parts.Fitted(full, shared, full.Workers())
+		after, err = observe.Fitted(full, shared, full.Workers())
 	}
 	if err != nil {
 		return err
 	}
 	for i := range list {
 		c := &list[i]
-		r := parts.Only(full.Row(c.user), c.item)
-		c.score = parts.MSE(before, c.user, r) - parts.MSE(after, c.user, r)
+		r := observe.Only(full.Row(c.user), c.item)
+		c.score = observe.MSE(before, c.user, r) - observe.MSE(after, c.user, r)
 	}
 	return nil
 }
@@ -263,7 +262,7 @@ type summed struct {
 	number  int                 // of canaries
 	seed    uint64
 	workers protocol.Workers
-	arrived heard.Inputs
+	arrived observe.Inputs
 	events  []summedEvent
 }
 
@@ -275,12 +274,12 @@ type summedEvent struct {
 }
 
 func newSummed(full *experiment.Experiment, list []canary) (*summed, error) {
-	side, err := full.Instance().ClientSide()
+	shadows, err := observe.Trainers(full)
 	if err != nil {
 		return nil, err
 	}
-	x := &summed{shadows: side.Trainers(), number: len(list), place: slices.Repeat([]int{-1}, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
-		workers: full.Workers(), arrived: make(heard.Inputs)}
+	x := &summed{shadows: shadows, number: len(list), place: slices.Repeat([]int{-1}, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
+		workers: full.Workers(), arrived: make(observe.Inputs)}
 	for i, c := range list {
 		x.place[c.user] = i
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -44,10 +44,10 @@ func emptiedVectors(ctx context.Context, e *experiment.Experiment, unit protocol
 		return nil, err
 	}
 	byRound := make(map[uint64][]protocol.Vector)
-	f.Trainers[unit] = heard.Trainer{Trainer: f.Trainers[unit], Told: func(p *protocol.Plan, list []protocol.Vector) {
+	f.Trainers[unit] = observe.Trainer{Trainer: f.Trainers[unit], Told: func(p *protocol.Plan, list []protocol.Vector) {
 		kept := make([]protocol.Vector, len(list))
 		for i, v := range list {
-			kept[i] = heard.Copy(v, p.Releases[i])
+			kept[i] = observe.Copy(v, p.Releases[i])
 		}
 		byRound[p.Round] = kept
 	}}

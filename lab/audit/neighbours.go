@@ -20,7 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/server"
@@ -221,7 +221,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 		return nil, err
 	}
 	strategy := f.Strategy.(server.Durable) // as every experiment's is
-	f.Strategy = heard.Strategy{Strategy: strategy, Told: func(_ *protocol.Plan, s *protocol.Sums) error {
+	f.Strategy = observe.Strategy{Strategy: strategy, Told: func(_ *protocol.Plan, s *protocol.Sums) error {
 		if n := len(w.sums); n < len(sums) {
 			s.Values = clone(sums[n].Values)
 		}
@@ -229,7 +229,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 		return nil
 	}}
 	for id, t := range f.Trainers {
-		f.Trainers[id] = heard.Trainer{Trainer: t, Told: func(p *protocol.Plan, list []protocol.Vector) { w.weigh(protocol.ClientID(id), p, list) }}
+		f.Trainers[id] = observe.Trainer{Trainer: t, Told: func(p *protocol.Plan, list []protocol.Vector) { w.weigh(protocol.ClientID(id), p, list) }}
 	}
 	cfg := training.Simulation(e, f, func(it sim.Round, model []byte) error {
 		w.note("rounds and their times", "%+v", it)

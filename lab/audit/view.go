@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
-	"github.com/fedsim/fedsim/lab/internal/heard"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -168,7 +168,7 @@ func (w *witness) weigh(id protocol.ClientID, p *protocol.Plan, list []protocol.
 			w.beyond = append(w.beyond, fmt.Sprintf("client %d sends to release %s in round %d a vector whose %s", id, r.Name, p.Round, what))
 		}
 		if w.owners[id] && r.Noise.Kind != protocol.PartyNoise { // a party's own noise is in its vector already
-			w.own[weighed{id, p.Round, r.Name}] = sentVector{heard.Copy(v, r), r}
+			w.own[weighed{id, p.Round, r.Name}] = sentVector{observe.Copy(v, r), r}
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
-	"github.com/fedsim/fedsim/lab/internal/parts"
+	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -216,7 +216,7 @@ func sumOf(e *experiment.Experiment, m *model.Trained) (sum, most float64) {
 	for u := range e.Data.Users {
 		e.Test.Rows.Lend(u, func(items []int32, values []float32) {
 			if len(items) > 0 {
-				mse := parts.MSE(m, u, model.Ratings{Items: items, Values: values})
+				mse := observe.MSE(m, u, model.Ratings{Items: items, Values: values})
 				if !(mse <= most) { // a model that diverged, too
 					mse = most
 				}

@@ -1,11 +1,16 @@
-// Package heard notes what an aggregator that watches knows of a round besides its sum.
-package heard
+// Package observe has what audits and attacks take from runs: what an aggregator that watches knows of a round besides its sum, and
+// models that are fitted to released models, with parts of their errors: one user's, and one rating's.
+package observe
 
 import (
+	"slices"
 	"time"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -64,4 +69,45 @@ func (s Strategy) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 		return err
 	}
 	return s.Strategy.Absorb(p, sums, run)
+}
+
+// Trainers returns a new, untrained trainer for each client of an experiment.
+func Trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
+	side, err := e.Instance().ClientSide()
+	if err != nil {
+		return nil, err
+	}
+	return side.Trainers(), nil
+}
+
+// Fitted returns a model whose users are fitted to a released model by their ratings of an experiment.
+func Fitted(e *experiment.Experiment, shared []byte, run protocol.Runner) (*model.Trained, error) {
+	side, err := e.Instance().ClientSide()
+	if err != nil {
+		return nil, err
+	}
+	return side.Final(shared, run)
+}
+
+// MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
+func MSE(p model.Predictor, user int, r model.Ratings) float64 {
+	out := make([]float64, len(r.Items))
+	p.Predict(user, r.Items, out)
+	var sum float64
+	for k, x := range out {
+		d := x - float64(r.Values[k])
+		sum += d * d
+	}
+	return sum / float64(len(out))
+}
+
+// Only returns the ratings of one item: one or none; of item -1 all.
+func Only(r model.Ratings, item int32) model.Ratings {
+	switch k := slices.Index(r.Items, item); {
+	case item < 0:
+		return r
+	case k >= 0:
+		return model.Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
+	}
+	return model.Ratings{}
 }
