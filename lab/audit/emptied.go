@@ -215,19 +215,17 @@ var excesses = []float64{1.01, 1.4, 10}
 // offer gives the unit's client vectors beyond each bound of each release, and returns what it did not refuse.
 func (a *auditor) offer() (accepted []string, offered int, err error) {
 	seen := make(map[string]bool)
-	for t, p := range a.plans {
-		for i, r := range p.Releases {
+	for t := range a.attempts {
+		for i, r := range a.attempts[t].plan.Releases {
 			if seen[r.Name] {
 				continue
 			}
 			seen[r.Name] = true
 			for _, x := range beyond(r) {
 				offered++
-				refused, err := a.refuses(t, i, x.vector)
-				if err != nil {
+				if refused, err := a.refuses(&a.attempts[t], i, x.vector); err != nil {
 					return nil, 0, err
-				}
-				if !refused {
+				} else if !refused {
 					accepted = append(accepted, fmt.Sprintf("release %s: a vector at %g times the bound of %s was sent", r.Name, x.factor, x.bound))
 				}
 			}
@@ -237,13 +235,13 @@ func (a *auditor) offer() (accepted []string, offered int, err error) {
 }
 
 // refuses has the unit's client contribute a vector to a release, and reports whether the client refuses it.
-func (a *auditor) refuses(t, release int, v protocol.Vector) (bool, error) {
-	plan := a.told(t)
-	offered := target{map[string]protocol.Vector{plan.Releases[release].Name: v}}
+func (a *auditor) refuses(x *attempt, release int, v protocol.Vector) (bool, error) {
+	plan := a.told(x)
+	offered := target{plan.Releases[release].Name: v}
 	for i := range plan.Releases {
 		plan.Releases[i].Noise.SamplingRate = 0 // no coin leaves the vector out
 	}
-	c := a.party(0, t, offered, simulated.New(a.cfg.Seed, "audit/offer"))
+	c := a.party(0, x, offered, simulated.New(a.cfg.Seed, "audit/offer"))
 	_, err := c.hear(&protocol.Announce{Plan: plan})
 	if err == nil || errors.Is(err, client.ErrOutOfBounds) {
 		return err != nil, nil

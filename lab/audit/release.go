@@ -26,18 +26,23 @@ import (
 type auditor struct {
 	e        *experiment.Experiment
 	cfg      Config
-	plans    []*protocol.Plan      // of all attempts that ask the unit's client
-	clients  [][]protocol.ClientID // of each plan, the honest clients, the unit's first
-	samplers []*client.Samplers    // of each plan; the plans of a step share one
-	// Of each plan and release, what the unit's client sends while its record is empty, and how far the full record moves that.
-	base, shifts [][][]int64
-	targets      [worlds][]target // of each plan
-	noise        string
-	released     int     // vectors in a run
-	sampled      bool    // the unit is in a sample, or not
-	counted      bool    // attacks on the runs are measured by counts alone, since samples have no normal curve
-	search       *search // whose best run is seen; nil: every run is seen
-	measured     measured
+	attempts []attempt // that ask the unit's client
+	noise    string
+	released int     // vectors in a run
+	sampled  bool    // the unit is in a sample, or not
+	counted  bool    // attacks on the runs are measured by counts alone, since samples have no normal curve
+	search   *search // whose best run is seen; nil: every run is seen
+	measured measured
+}
+
+// attempt is what all runs make of a plan.
+type attempt struct {
+	plan     *protocol.Plan
+	clients  []protocol.ClientID // the honest ones, the unit's first
+	samplers *client.Samplers    // the plans of a step share one
+	// Of each release, what the unit's client sends while its record is empty, and how far the full record moves that.
+	base, shifts [][]int64
+	targets      [worlds]target
 }
 
 func newAuditor(ctx context.Context, e *experiment.Experiment, c Config) (*auditor, error) {
@@ -71,27 +76,26 @@ func newAuditor(ctx context.Context, e *experiment.Experiment, c Config) (*audit
 		if now := e.Schedule.At(uint64(t) + 1); now != step {
 			step, samplers = now, new(client.Samplers) // one holds the tables of a few releases
 		}
-		a.samplers = append(a.samplers, samplers)
-		base, shifts := make([][]int64, len(p.Releases)), make([][]int64, len(p.Releases))
-		empty, full := target{map[string]protocol.Vector{}}, target{map[string]protocol.Vector{}}
+		x := attempt{plan: p, clients: honest(p, unit), samplers: samplers, base: make([][]int64, len(p.Releases)), shifts: make([][]int64, len(p.Releases))}
+		empty, full := target{}, target{}
 		for i, r := range p.Releases {
 			if sent := real[p.Round]; sent != nil {
-				empty.vectors[r.Name] = sent[i]
+				empty[r.Name] = sent[i]
 			}
-			full.vectors[r.Name] = worstAgainst(empty.vectors[r.Name], r)
-			if base[i], err = integers(empty.vectors[r.Name], r); err == nil {
-				shifts[i], err = integers(full.vectors[r.Name], r)
+			full[r.Name] = worstAgainst(empty[r.Name], r)
+			if x.base[i], err = integers(empty[r.Name], r); err == nil {
+				x.shifts[i], err = integers(full[r.Name], r)
 			}
 			if err != nil {
 				return nil, err
 			}
-			for j, x := range base[i] {
-				shifts[i][j] -= x
+			for j, v := range x.base[i] {
+				x.shifts[i][j] -= v
 			}
 			a.released++
 		}
-		a.plans, a.base, a.shifts, a.clients = append(a.plans, p), append(a.base, base), append(a.shifts, shifts), append(a.clients, honest(p, unit))
-		a.targets[0], a.targets[1] = append(a.targets[0], empty), append(a.targets[1], full)
+		x.targets = [worlds]target{empty, full}
+		a.attempts = append(a.attempts, x)
 	}
 	return a, nil
 }
@@ -197,10 +201,11 @@ func (a *auditor) release(number string, in []int, sources func(party string) en
 		noise[i] = sources(fmt.Sprintf("client/%d", i))
 	}
 	faults := sources("faults")
-	for t := range a.plans {
-		lost, err := a.lose(a.plans[t].Round, len(noise), faults)
+	for t := range a.attempts {
+		x := &a.attempts[t]
+		lost, err := a.lose(x.plan.Round, len(noise), faults)
 		if err == nil {
-			err = a.attempt(t, in, lost, noise, pair)
+			err = a.attempt(x, in, lost, noise, pair)
 		}
 		if err != nil {
 			return fmt.Errorf("audit: run %s, attempt %d: %w", number, t+1, err)
@@ -215,10 +220,10 @@ type party struct {
 	id   protocol.ClientID
 }
 
-func (a *auditor) party(i, attempt int, t target, src entropy.Source) *party {
-	id := a.clients[attempt][i]
+func (a *auditor) party(i int, x *attempt, t target, src entropy.Source) *party {
+	id := x.clients[i]
 	return &party{id: id, role: client.New(client.Config{
-		ID: id, Session: a.plans[attempt].Session, Trainer: t, Entropy: src, Noise: a.samplers[attempt],
+		ID: id, Session: x.plan.Session, Trainer: t, Entropy: src, Noise: x.samplers,
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
 	})}
 }
@@ -266,8 +271,8 @@ func (p *party) removal(plan *protocol.Plan, survivors int) ([]protocol.Integers
 }
 
 // told returns a plan as clients are told of it.
-func (a *auditor) told(t int) *protocol.Plan {
-	p := *a.plans[t]
+func (a *auditor) told(x *attempt) *protocol.Plan {
+	p := *x.plan
 	p.Releases = append([]protocol.Release(nil), p.Releases...)
 	if a.cfg.mutant.plan != nil {
 		a.cfg.mutant.plan(&p)
@@ -276,17 +281,17 @@ func (a *auditor) told(t int) *protocol.Plan {
 }
 
 // attempt makes the releases of a plan in some worlds and adds them to their views.
-func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, pair *[worlds]view) error {
-	p := a.told(t)
+func (a *auditor) attempt(x *attempt, in []int, lost []loss, noise []entropy.Source, pair *[worlds]view) error {
+	p := a.told(x)
 	seen := make([]*adversaryView, len(in))
 	for k, w := range in {
-		seen[k] = newAdversaryView(a.plans[t], a.base[t], a.shifts[t], lost)
-		if err := a.hear(a.party(0, t, a.targets[w][t], noise[0]), p, lost[0], true, seen[k]); err != nil {
+		seen[k] = newAdversaryView(x, lost)
+		if err := a.hear(a.party(0, x, x.targets[w], noise[0]), p, lost[0], true, seen[k]); err != nil {
 			return err
 		}
 	}
 	for i := 1; i < len(noise); i++ {
-		if err := a.hear(a.party(i, t, target{}, noise[i]), p, lost[i], false, seen...); err != nil {
+		if err := a.hear(a.party(i, x, nil, noise[i]), p, lost[i], false, seen...); err != nil {
 			return err
 		}
 	}

@@ -24,9 +24,9 @@ func TestWorldsOfARunDifferInTheUnitAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var unit float64
-		for i, p := range a.plans {
-			for k, r := range p.Releases {
-				for _, d := range a.shifts[i][k] {
+		for _, x := range a.attempts {
+			for k, r := range x.plan.Releases {
+				for _, d := range x.shifts[k] {
 					unit += float64(d) * float64(d) / r.Noise.Variance
 				}
 			}

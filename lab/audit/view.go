@@ -42,17 +42,15 @@ type view struct {
 // adversaryView is the view of server and aggregator of one attempt. For each release it holds the sum of the
 // masked inputs of honest clients, and the noise that was taken back.
 type adversaryView struct {
-	plan      *protocol.Plan
-	base      [][]int64 // what the unit's client sends while its record is empty
-	shifts    [][]int64
+	*attempt
 	survivors int // with the colluding clients
 	silent    int // honest survivors that took no noise back
 	answered  int // honest survivors that took noise back
 	sums      [features][][]int64
 }
 
-func newAdversaryView(p *protocol.Plan, base, shifts [][]int64, lost []loss) *adversaryView {
-	s := &adversaryView{plan: p, base: base, shifts: shifts, survivors: p.Cohort.Colluding()}
+func newAdversaryView(x *attempt, lost []loss) *adversaryView {
+	s := &adversaryView{attempt: x, survivors: x.plan.Cohort.Colluding()}
 	for _, l := range lost {
 		switch l {
 		case never:
@@ -65,7 +63,7 @@ func newAdversaryView(p *protocol.Plan, base, shifts [][]int64, lost []loss) *ad
 		s.survivors++
 	}
 	for k := range s.sums {
-		s.sums[k] = lists.Map(p.Releases, func(r protocol.Release) []int64 { return make([]int64, r.Len) })
+		s.sums[k] = lists.Map(x.plan.Releases, func(r protocol.Release) []int64 { return make([]int64, r.Len) })
 	}
 	return s
 }
@@ -289,7 +287,7 @@ func Small(c config.Config) (*dataset.Set, error) {
 }
 
 // target is the trainer of the unit's client: it sends what moves sums most.
-type target struct{ vectors map[string]protocol.Vector }
+type target map[string]protocol.Vector // by release
 
 // Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
 func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
@@ -301,7 +299,7 @@ func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runn
 	list := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
 		list[i] = protocol.Vector{Index: []uint32{}}
-		if x, there := v.vectors[r.Name]; there && toss < sampled(r) {
+		if x, there := v[r.Name]; there && toss < sampled(r) {
 			list[i] = x
 		}
 	}
