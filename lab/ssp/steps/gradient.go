@@ -40,7 +40,11 @@ func checkExplicit(p *kernel.Params, e *problems.List) {
 }
 
 // descending is a solver that takes steps against sums of gradients.
-type descending struct{ solver.Base }
+type descending struct {
+	solver.Base
+	traits   kernel.Traits           // besides those that all have
+	defaults settings.SolverDefaults // except the ridge of users
+}
 
 var clipGradientKey config.NumberKey
 
@@ -60,17 +64,17 @@ func (descending) Read(p *kernel.Params, s settings.Settings) {
 	p.Encoder.Steps = p.Rounds * p.Resample
 }
 
-func (descending) Traits() kernel.Traits {
-	return kernel.Traits{Encodes: true, PredictsFromFeatures: true, Exact: true, FirstOrder: true}
+func (x descending) Traits() kernel.Traits {
+	x.traits.Encodes, x.traits.PredictsFromFeatures, x.traits.Exact, x.traits.FirstOrder = true, true, true, true
+	return x.traits
 }
 
-// Defaults takes 10 rounds of 5 steps each.
-func (descending) Defaults(s settings.Settings) settings.SolverDefaults {
-	own := settings.SolverDefaults{Rounds: 10, Resample: 5, UserRidge: 1}
+func (x descending) Defaults(s settings.Settings) settings.SolverDefaults {
+	x.defaults.UserRidge = 1
 	if s.Private() {
-		own.UserRidge = 3
+		x.defaults.UserRidge = 3
 	}
-	return own
+	return x.defaults
 }
 
 func (descending) Bound(p *kernel.Params) float64 { return Of(p).Clip }
@@ -95,21 +99,21 @@ func (descending) Settle(s *serving.Strategy, m *kernel.Model) {
 	}
 }
 
-// gradientAt prepares the user's gradient: the parameters it is taken at, the user's ratings, and
-// u, which the given function fits. It returns false if the gradient is zero.
-func gradientAt(c *user.Contribution, fit func(w *user.Workspace)) (bool, error) {
+// contribute returns the user's gradient, which is zero if the user takes no part. It prepares the parameters that the gradient is
+// taken at, the user's ratings, and u, which fit sets.
+func contribute(c *user.Contribution, fit func(*user.Workspace), gradient func(*user.Contribution) (protocol.Vector, error)) (protocol.Vector, error) {
 	if takesPart, err := c.TakesPart(); err != nil || !takesPart {
-		return false, err
+		return protocol.Vector{Index: []uint32{}}, err
 	}
 	if c.Model.Theta == nil {
-		return false, errors.New("the model has no parameters to take the gradient at")
+		return protocol.Vector{}, errors.New("the model has no parameters to take the gradient at")
 	}
 	c.Work = user.NewWorkspace(c.Params)
 	c.Work.Gather(c.Params, c.Model, c.Ratings)
 	fit(c.Work)
 	c.Keep(c.Work)
 	user.ClipUser(c.Embedding(), kernel.Farthest) // lest later sums overflow; the bound does not need it
-	return true, nil
+	return gradient(c)
 }
 
 // residual is the prediction of the chosen rating i, by an item of embedding v, less the rating,
@@ -146,7 +150,7 @@ const (
 
 // Gradient is the solver in which v_j takes projected steps against noisy sums of clipped gradients
 // of single ratings (multi-task paper, Algorithm 2): DPSGD and AdaDPSGD.
-var Gradient settings.Solver = gradient{}
+var Gradient settings.Solver = gradient{descending{traits: kernel.Traits{Table: true}, defaults: settings.SolverDefaults{Rounds: 10, Resample: 5, ItemPrior: 10}}}
 
 type gradient struct{ descending }
 
@@ -173,18 +177,6 @@ func init() {
 	itemRateKey = settings.Number("gradient.rate", config.Positive(), settings.With(Gradient), "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", settings.Value(2))
 }
 
-func (x gradient) Traits() kernel.Traits {
-	all := x.descending.Traits()
-	all.Table = true
-	return all
-}
-
-func (x gradient) Defaults(s settings.Settings) settings.SolverDefaults {
-	own := x.descending.Defaults(s)
-	own.ItemPrior = 10
-	return own
-}
-
 func (x gradient) Read(p *kernel.Params, s settings.Settings) {
 	x.descending.Read(p, s)
 	own := Of(p)
@@ -205,11 +197,7 @@ func (gradient) AppendReleases(p *kernel.Params, to *kernel.Step, share float64)
 }
 
 func (gradient) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
-	ok, err := gradientAt(c, func(w *user.Workspace) { w.Fit(c.Params, c.Model) })
-	if !ok {
-		return protocol.Vector{Index: []uint32{}}, err
-	}
-	return byItems(c), nil
+	return contribute(c, func(w *user.Workspace) { w.Fit(c.Params, c.Model) }, byItems)
 }
 
 func (gradient) Begin(*kernel.Params) serving.Solving {
@@ -221,7 +209,7 @@ func (gradient) Begin(*kernel.Params) serving.Solving {
 }
 
 // byItems is w_j·clip_Γ((prediction - y)·u) for each item.
-func byItems(c *user.Contribution) protocol.Vector {
+func byItems(c *user.Contribution) (protocol.Vector, error) {
 	p, u := c.Params, slices.Clone(c.Embedding())
 	const less = 1 - 1e-15 // lest rounding passes the bound
 	length := dense.Norm(u)
@@ -233,7 +221,7 @@ func byItems(c *user.Contribution) protocol.Vector {
 		}
 	}
 	user.Restrain(v.Factor, dense.Norm(v.Factor)*length, p.ItemsBound())
-	return v
+	return v, nil
 }
 
 // DescendItems is line 6 of Algorithm 2 of the multi-task paper for every item: a step against the
@@ -267,23 +255,14 @@ func DescendItems(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) 
 
 // EncoderGradient is the solver that moves the parameters of the encoder against noisy sums of
 // users' clipped gradients (am-ssp paper, Algorithm 6): AM-DPSGD.
-var EncoderGradient settings.Solver = encoderGradient{}
+var EncoderGradient settings.Solver = encoderGradient{descending{
+	traits:   kernel.Traits{ByUser: true},
+	defaults: settings.SolverDefaults{Rounds: 10, Resample: 5, StartNorm: 0.1, EncoderRate: 0.01},
+}}
 
 type encoderGradient struct{ descending }
 
 func (encoderGradient) String() string { return "encoder-gradient" }
-
-func (x encoderGradient) Traits() kernel.Traits {
-	all := x.descending.Traits()
-	all.ByUser = true
-	return all
-}
-
-func (x encoderGradient) Defaults(s settings.Settings) settings.SolverDefaults {
-	own := x.descending.Defaults(s)
-	own.StartNorm, own.EncoderRate = 0.1, 0.01
-	return own
-}
 
 func (encoderGradient) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key, settings.Keys.Resample.Key)
@@ -295,11 +274,7 @@ func (encoderGradient) AppendReleases(p *kernel.Params, to *kernel.Step, share f
 }
 
 func (encoderGradient) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
-	ok, err := gradientAt(c, func(w *user.Workspace) { w.Fit(c.Params, c.Model) })
-	if !ok {
-		return protocol.Vector{Index: []uint32{}}, err
-	}
-	return byParameters(c)
+	return contribute(c, func(w *user.Workspace) { w.Fit(c.Params, c.Model) }, byParameters)
 }
 
 func (encoderGradient) Begin(*kernel.Params) serving.Solving {
@@ -348,27 +323,17 @@ func shape(t *user.User) (*encoder.Encoder, error) {
 
 // Joint is [EncoderGradient] except that users' embeddings are not solved for: they take a step of
 // their own in every round. This is plain DP-SGD on all parameters (am-ssp paper, E.1.5).
-var Joint settings.Solver = joint{}
+var Joint settings.Solver = joint{encoderGradient{descending{
+	traits:   kernel.Traits{ByUser: true, OneSum: true},
+	defaults: settings.SolverDefaults{Rounds: 50, StartNorm: 0.1, EncoderRate: 0.01},
+}}}
 
 type joint struct{ encoderGradient }
 
 func (joint) String() string { return "joint" }
 
-func (x joint) Traits() kernel.Traits {
-	all := x.encoderGradient.Traits()
-	all.OneSum = true
-	return all
-}
-
 func (joint) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key)
-}
-
-// Defaults takes 50 rounds, of one step each.
-func (x joint) Defaults(s settings.Settings) settings.SolverDefaults {
-	own := x.encoderGradient.Defaults(s)
-	own.Rounds, own.Resample = 50, 0
-	return own
 }
 
 func (x joint) Check(p *kernel.Params, e *problems.List) {
@@ -381,16 +346,14 @@ func (joint) Keeps(p *kernel.Params) int { return p.Width() + 1 }
 
 func (joint) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
 	p := c.Params
-	ok, err := gradientAt(c, func(w *user.Workspace) { take(w, p, c.User.U, c.Bias) })
-	if !ok {
-		return protocol.Vector{Index: []uint32{}}, err
-	}
-	v, err := byParameters(c)
-	if err == nil {
-		step(c.Work, p)
-		c.Keep(c.Work)
-	}
-	return v, err
+	return contribute(c, func(w *user.Workspace) { take(w, p, c.User.U, c.Bias) }, func(c *user.Contribution) (protocol.Vector, error) {
+		v, err := byParameters(c)
+		if err == nil {
+			step(c.Work, p)
+			c.Keep(c.Work)
+		}
+		return v, err
+	})
 }
 
 // take sets the solution to the numbers that a user kept, or to zero if it kept none.
