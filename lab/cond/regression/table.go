@@ -106,19 +106,15 @@ func (c *column) Add(v string, before int) {
 			c.numbers = append(c.numbers, x)
 			return
 		}
-		c.index, c.Words = make(map[string]int32), make([]int32, 0, before+1)
+		c.index, c.Words = map[string]int32{"": -1}, make([]int32, 0, before+1)
 		for _, x := range c.numbers { // numbers so far are words too
-			if math.IsNaN(x) {
-				c.Words = append(c.Words, -1)
-			} else {
-				c.Words = append(c.Words, c.word(strconv.FormatFloat(x, 'g', -1, 64)))
+			text := ""
+			if !math.IsNaN(x) {
+				text = strconv.FormatFloat(x, 'g', -1, 64)
 			}
+			c.Words = append(c.Words, c.word(text))
 		}
 		c.numbers = nil
-	}
-	if v == "" {
-		c.Words = append(c.Words, -1)
-		return
 	}
 	c.Words = append(c.Words, c.word(v))
 }
