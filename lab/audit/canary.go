@@ -208,14 +208,9 @@ func chance(m, r, v int, epsilon, delta float64) float64 {
 	return min(1, binomial.AtLeast(v, r, q)+2*float64(m)*delta*alpha)
 }
 
-// worst is the largest of the bounds.
-func (r *CanaryReport) worst() CanaryAttack {
-	return slices.MaxFunc(r.Attacks, func(a, b CanaryAttack) int { return cmp.Compare(a.Bound, b.Bound) })
-}
-
 // Err names the largest bound. It returns nil if all bounds are below the claim.
 func (r *CanaryReport) Err() error {
-	worst := r.worst()
+	worst := slices.MaxFunc(r.Attacks, func(a, b CanaryAttack) int { return cmp.Compare(a.Bound, b.Bound) })
 	if worst.Bound < r.Claimed {
 		return nil
 	}
