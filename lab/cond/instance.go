@@ -231,10 +231,13 @@ const (
 	biasName    = "user_biases"
 )
 
-func (x *instance) Baselines() []algorithm.Baseline {
-	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, "learning rate", func(c *config.Config) {
+func (x *instance) Baselines() []algorithm.Baseline { return nonPrivate(x.setup, step) }
+
+// nonPrivate returns the same without noise, with rounds, a rate and a clip of its own.
+func nonPrivate(s *algorithm.Setup, rate config.NumberKey) []algorithm.Baseline {
+	return []algorithm.Baseline{algorithm.NonPrivate(s, "learning rate", func(c *config.Config) {
 		algorithm.Rounds.SetAuto(c)
-		step.SetAuto(c)
+		rate.SetAuto(c)
 		clip.SetAuto(c)
 	})}
 }

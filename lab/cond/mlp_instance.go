@@ -164,7 +164,7 @@ func (x *mlpInstance) Train(ctx context.Context, run protocol.Runner, from algor
 func (x *mlpInstance) trained(m *MLP, run protocol.Runner) *model.Trained {
 	out := &model.Trained{Matrices: m.matrices()}
 	if x.all == nil {
-		out.Predictor = newPairs(m, x.setup.Data.Users, x.setup.Data.Items, x.middle)
+		out.Predictor = newPairs(m, x.middle)
 		return out
 	}
 	p := m.Predict(x.all, run)
@@ -184,14 +184,13 @@ func (p byUser) Predict(user int, items []int32, out []float64) {
 
 // pairs predicts ratings.
 type pairs struct {
-	m            *MLP
-	users, items int
-	middle       float64
-	free         sync.Pool // of batches
+	m      *MLP
+	middle float64
+	free   sync.Pool // of batches
 }
 
-func newPairs(m *MLP, users, items int, middle float64) *pairs {
-	p := &pairs{m: m, users: users, items: items, middle: middle}
+func newPairs(m *MLP, middle float64) *pairs {
+	p := &pairs{m: m, middle: middle}
 	p.free.New = func() any { return newMLPBatch(m) }
 	return p
 }
@@ -256,7 +255,7 @@ func loadMLP(c config.Config, set *dataset.Set, files algorithm.Files) (*algorit
 		}
 		copy(m.theta[p.from:], read.Data())
 	}
-	f := newPairs(m, set.Users, set.Items, (set.Min+set.Max)/2)
+	f := newPairs(m, (set.Min+set.Max)/2)
 	first, all := m.tables[1], model.Indices(set.Items)
 	return &algorithm.Saved{
 		Items: model.Wrap(set.Items, m.width, m.theta[first:first+set.Items*m.width]),
@@ -293,10 +292,4 @@ func (r *mlpRun) restore(state []byte, done int) error {
 	return nil
 }
 
-func (x *mlpInstance) Baselines() []algorithm.Baseline {
-	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, "learning rate", func(c *config.Config) {
-		algorithm.Rounds.SetAuto(c)
-		rate.SetAuto(c)
-		clip.SetAuto(c)
-	})}
-}
+func (x *mlpInstance) Baselines() []algorithm.Baseline { return nonPrivate(x.setup, rate) }
