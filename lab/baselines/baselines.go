@@ -270,9 +270,6 @@ func (l *pairwise) fold(user int, history []int32, row []float64) {
 	}
 }
 
-// fcfName is the name of federated collaborative filtering.
-const fcfName = "fcf"
-
 // These constants are Adam's (Kingma and Ba 2015): how much of the earlier means of slopes and of their
 // squares is kept, and what keeps a step finite.
 const (
@@ -293,7 +290,7 @@ func fcf(ials *method, unobserved, ridge config.NumberKey) *method {
 		Help: "Learning rate of the items, which Adam moves.",
 	})
 	return &method{
-		about: about(fcfName, "federated collaborative filtering: ials with items moved by sums of clients' slopes, which nothing hides", "Ammad-ud-din et al. 2019, arXiv:1901.09888", factorRank,
+		about: about("fcf", "federated collaborative filtering: ials with items moved by sums of clients' slopes, which nothing hides", "Ammad-ud-din et al. 2019, arXiv:1901.09888", factorRank,
 			algorithm.Rank.Key, passes.Key, rate.Key, unobserved.Key, ridge.Key),
 		passes: func(c config.Config) int { return passes.Int(c) },
 		start: func(s *algorithm.Setup) (learner, error) {
