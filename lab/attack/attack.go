@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -120,12 +119,7 @@ func (c Config) Validate() error {
 type Epsilon float64
 
 // String is the number, or inf.
-func (e Epsilon) String() string {
-	if math.IsInf(float64(e), 1) {
-		return "inf"
-	}
-	return strconv.FormatFloat(float64(e), 'g', -1, 64)
-}
+func (e Epsilon) String() string { return config.Fixed(float64(e)).String() }
 
 // MarshalJSON writes an infinite ε as "inf", which JSON numbers cannot express.
 func (e Epsilon) MarshalJSON() ([]byte, error) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,12 +110,7 @@ func byBudget(id, title, y, note string, budgets []Epsilon) page.Drawn {
 }
 
 // sign is a budget in a picture.
-func (e Epsilon) sign() string {
-	if math.IsInf(float64(e), 1) {
-		return "∞"
-	}
-	return e.String()
-}
+func (e Epsilon) sign() string { return strings.Replace(e.String(), "inf", "∞", 1) }
 
 // line adds a series of what is measured at each budget; where there is nothing it has no point.
 func line(d *page.Drawn, name string, budgets []Epsilon, r *Report, of func(*At) *Interval) {
