@@ -223,9 +223,9 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 	strategy := f.Strategy.(server.Durable) // as every experiment's is
 	f.Strategy = observe.Strategy{Strategy: strategy, Told: func(_ *protocol.Plan, s *protocol.Sums) error {
 		if n := len(w.sums); n < len(sums) {
-			s.Values = clone(sums[n].Values)
+			s.Values = lists.Map(sums[n].Values, slices.Clone)
 		}
-		w.sums = append(w.sums, protocol.Sums{Values: clone(s.Values), Survivors: s.Survivors})
+		w.sums = append(w.sums, protocol.Sums{Values: lists.Map(s.Values, slices.Clone), Survivors: s.Survivors})
 		return nil
 	}}
 	for id, t := range f.Trainers {
@@ -300,10 +300,6 @@ func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 	text, err := json.Marshal(m)
 	w.unseen = errors.Join(w.unseen, err)
 	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), protocol.Size(e.Message), text)
-}
-
-func clone(values [][]float64) [][]float64 {
-	return lists.Map(values, slices.Clone)
 }
 
 // Err says how many kinds of what is seen differ. It returns nil if only the noised integers differ.

@@ -308,10 +308,7 @@ func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runn
 
 // sampled is the chance of a client to be in a release.
 func sampled(r protocol.Release) float64 {
-	if r.Noise.SamplingRate == 0 {
-		return 1
-	}
-	return r.Noise.SamplingRate
+	return cmp.Or(r.Noise.SamplingRate, 1)
 }
 
 // Finish does nothing: the target has no model to finish.
@@ -321,12 +318,7 @@ func (target) Finish([]byte, protocol.Runner) error { return nil }
 // they allow. If the noise is alike on all coordinates, the length tells the worlds apart. Among vectors of one
 // length the L1 norm matters, and it is least on few coordinates.
 func worst(r protocol.Release) protocol.Vector {
-	most := func(bound float64) float64 {
-		if bound == 0 {
-			return math.Inf(1)
-		}
-		return bound
-	}
+	most := func(bound float64) float64 { return cmp.Or(bound, math.Inf(1)) }
 	v := protocol.Vector{Value: make([]float64, r.Len)}
 	length := r.L2
 	if r.Sensitivity > 0 { // what one unit makes of it
