@@ -46,11 +46,8 @@ func again(ctx context.Context, r *Report, f *folder, e *experiment.Experiment, 
 	}
 	same := 0
 	for name, want := range f.evidence.Files {
-		if slices.Contains([]string{"summary.json", "timings.jsonl", "config.yaml", "manifest.json"}, name) {
-			continue // they hold seconds, paths or the version of the program
-		}
-		if name == "predictions.csv" {
-			continue // of --save-predictions; it follows from the matrices
+		if slices.Contains([]string{"summary.json", "timings.jsonl", "config.yaml", "manifest.json", "predictions.csv"}, name) {
+			continue // they hold seconds, paths or the version of the program, or follow from the matrices, as with --save-predictions
 		}
 		is, missing := version.Digest(filepath.Join(dir, "again", name))
 		switch {
