@@ -59,12 +59,7 @@ func newMLPBatch(m *MLP) *mlpBatch {
 }
 
 // sized returns v with n values, whose content is arbitrary.
-func sized[T any](v []T, n int) []T {
-	if cap(v) < n {
-		return make([]T, n, n+n/4)
-	}
-	return v[:n]
-}
+func sized[T any](v []T, n int) []T { return slices.Grow(v[:0], n)[:n] }
 
 // chunks runs f on ranges of the examples.
 func (b *mlpBatch) chunks(run protocol.Runner, f func(from, to int)) {
