@@ -35,7 +35,7 @@ type auditor struct {
 	measured measured
 }
 
-// attempt is what all runs make of a plan.
+// attempt holds what all runs share of a plan.
 type attempt struct {
 	plan     *protocol.Plan
 	clients  []protocol.ClientID // the honest ones, the unit's first

@@ -1,5 +1,5 @@
-// Package observe has what audits and attacks take from runs: what an aggregator that watches knows of a round besides its sum, and
-// models that are fitted to released models, with parts of their errors: one user's, and one rating's.
+// Package observe notes what an aggregator that watches knows of a round besides its sum. It also fits models to released models,
+// and takes parts of their errors: one user's, and one rating's.
 package observe
 
 import (

@@ -42,7 +42,7 @@ func checkExplicit(p *kernel.Params, e *problems.List) {
 // descending is a solver that takes steps against sums of gradients.
 type descending struct {
 	solver.Base
-	traits   kernel.Traits           // besides those that all have
+	traits   kernel.Traits           // besides the traits of all
 	defaults settings.SolverDefaults // except the ridge of users
 }
 
