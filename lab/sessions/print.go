@@ -32,14 +32,14 @@ func (r *Result) at(arm Arm, session int) (list []*Point) {
 }
 
 // mean returns the mean of a number over some points, and its ends; false where a point lacks it.
-func mean(points []*Point, of func(*Point) (float64, bool)) (sum, low, high float64, ok bool) {
+func mean(points []*Point, of func(*Point) *float64) (sum, low, high float64, ok bool) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, p := range points {
-		v, has := of(p)
-		if !has {
+		v := of(p)
+		if v == nil {
 			return 0, 0, 0, false
 		}
-		sum, low, high = sum+v, min(low, v), max(high, v)
+		sum, low, high = sum+*v, min(low, *v), max(high, *v)
 	}
 	return sum / float64(len(points)), low, high, len(points) > 0
 }
@@ -47,21 +47,14 @@ func mean(points []*Point, of func(*Point) (float64, bool)) (sum, low, high floa
 // measure is a number of the table and the pictures.
 type measure struct {
 	id, Title, axis string
-	of              func(*Point) (float64, bool)
+	of              func(*Point) *float64 // nil of a point that lacks it
 }
 
 var measures = []measure{
-	{"rmse", "RMSE", "RMSE of the next period, in stars", func(p *Point) (float64, bool) { return p.RMSE, true }},
-	{"new-items", "RMSE of new items", "RMSE of items that are new, in stars", func(p *Point) (float64, bool) { return optional(p.NewRMSE) }},
-	{"recall", "Recall@20", "Recall@20 of the next period", func(p *Point) (float64, bool) { return optional(p.Recall) }},
-	{"epsilon", "epsilon of all sessions so far", "ε of all sessions so far", func(p *Point) (float64, bool) { return p.AllEpsilon, true }},
-}
-
-func optional(v *float64) (float64, bool) {
-	if v == nil {
-		return 0, false
-	}
-	return *v, true
+	{"rmse", "RMSE", "RMSE of the next period, in stars", func(p *Point) *float64 { return &p.RMSE }},
+	{"new-items", "RMSE of new items", "RMSE of items that are new, in stars", func(p *Point) *float64 { return p.NewRMSE }},
+	{"recall", "Recall@20", "Recall@20 of the next period", func(p *Point) *float64 { return p.Recall }},
+	{"epsilon", "epsilon of all sessions so far", "ε of all sessions so far", func(p *Point) *float64 { return &p.AllEpsilon }},
 }
 
 //go:embed print.tmpl
