@@ -282,14 +282,18 @@ func (l *legend) fill(entries []entry, style text.Style, columns int) {
 func (l *legend) draw(p *plot.Plot, page draw.Canvas, width vg.Length) {
 	p.Legend = plot.NewLegend()
 	const edge = vg.Length(4)
-	// On a logarithmic axis gonum makes room for a label at the right of the middle, where it draws none.
-	label := p.X.Label
-	p.X.Label.Text = ""
-	high := label.TextStyle.Height(label.Text) + edge
-	area := draw.Crop(page, edge, -l.right-edge, l.below+high, -edge)
+	// On a logarithmic axis gonum makes room for a label at the right of the middle, where it draws none; and it squashes the data
+	// beside a label that is higher than they are.
+	x, y := p.X.Label, p.Y.Label
+	p.X.Label.Text, p.Y.Label.Text = "", ""
+	wide, high := y.TextStyle.Height(y.Text)+edge, x.TextStyle.Height(x.Text)+edge
+	area := draw.Crop(page, wide+edge, -l.right-edge, l.below+high, -edge)
 	p.Draw(area)
 	data := p.DataCanvas(area)
-	page.FillText(label.TextStyle, vg.Point{X: (data.Min.X + data.Max.X) / 2, Y: l.below + edge}, label.Text)
+	page.FillText(x.TextStyle, vg.Point{X: (data.Min.X + data.Max.X) / 2, Y: l.below + edge}, x.Text)
+	half := y.TextStyle.Width(y.Text) / 2
+	y.TextStyle.Rotation = math.Pi / 2
+	page.FillText(y.TextStyle, vg.Point{X: wide, Y: max(min((data.Min.Y+data.Max.Y)/2, page.Max.Y-edge-half), l.below+edge+half)}, y.Text)
 	if l.below == 0 {
 		l.columns[0].Draw(draw.Crop(page, width-l.right+legendGap, 0, 0, -vg.Points(24)))
 		return

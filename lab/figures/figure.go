@@ -311,8 +311,8 @@ func bytesByMessage(runs study.Runs) (Figure, error) {
 
 // secondsByStage returns the duration of the stages of a round, in virtual time.
 func secondsByStage(runs study.Runs) (Figure, error) {
-	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
-		Note: "Time runs in the simulated network. A stage that loses a client lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
+	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time", Bars: true,
+		Note: "Time runs in the simulated network. A stage that loses a client lasts until its timeout. Bars are means over rounds and seeds, lines on them one standard deviation."}
 	groups, label := groupsByCost(runs)
 	var stages []string
 	for s := range protocol.Stages {
