@@ -23,6 +23,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	_ "gonum.org/v1/plot/vg/vgpdf" // pdf
 	_ "gonum.org/v1/plot/vg/vgsvg" // svg
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Palette holds colours that people with any colour vision can distinguish (Okabe and Ito 2008).
@@ -119,11 +121,8 @@ func (f *Figure) axes(pic Picture, size font.Length) *plot.Plot {
 	case f.Log && len(places) > ManyPlaces:
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	case f.Log:
-		var named plot.ConstantTicks
-		for _, x := range places {
-			named = append(named, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
-		}
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, named
+		named := lists.Map(places, func(x float64) plot.Tick { return plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)} })
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(named)
 	}
 	if f.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -212,11 +211,11 @@ const ManyPlaces = 20
 
 // rgb reads #RRGGBB.
 func rgb(text string) color.NRGBA {
-	v, err := strconv.ParseUint(text[1:], 16, 32)
-	if err != nil {
+	c := color.NRGBA{A: math.MaxUint8}
+	if _, err := fmt.Sscanf(text, "#%02x%02x%02x", &c.R, &c.G, &c.B); err != nil {
 		panic(err) // of the palette
 	}
-	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), math.MaxUint8}
+	return c
 }
 
 type entry struct {
@@ -239,32 +238,27 @@ const legendGap = vg.Length(8)
 // legendOf lays out a legend for a picture of a width.
 func legendOf(entries []entry, style text.Style, width vg.Length, below bool) legend {
 	if !below {
-		l := legend{plot: width / 2}
-		l.fill(entries, style, 1)
-		l.right = l.widths[0] + 2*legendGap
+		l := fill(entries, style, 1)
+		l.plot, l.right = width/2, l.widths[0]+2*legendGap
 		return l
 	}
 	for columns := min(3, len(entries)); ; columns-- {
-		l := legend{plot: width * 0.65}
-		l.fill(entries, style, columns)
+		l := fill(entries, style, columns)
 		var sum, high vg.Length
 		for i, c := range l.columns {
 			sum += l.widths[i] + legendGap
 			high = max(high, c.Rectangle(draw.Canvas{}).Size().Y)
 		}
 		if sum <= width || columns <= 1 {
-			l.below = high + legendGap
+			l.plot, l.below = width*0.65, high+legendGap
 			return l
 		}
 	}
 }
 
 // fill puts entries into so many columns, from the top of the first.
-func (l *legend) fill(entries []entry, style text.Style, columns int) {
-	rows := 1
-	if columns > 0 {
-		rows = (len(entries) + columns - 1) / columns
-	}
+func fill(entries []entry, style text.Style, columns int) (l legend) {
+	rows := max(1, (len(entries)+columns-1)/max(1, columns))
 	for from := 0; from < max(1, len(entries)); from += rows {
 		c := plot.NewLegend()
 		c.TextStyle, c.Left, c.Top = style, true, true
@@ -276,6 +270,7 @@ func (l *legend) fill(entries []entry, style text.Style, columns int) {
 		l.columns = append(l.columns, c)
 		l.widths = append(l.widths, c.Rectangle(draw.Canvas{}).Size().X)
 	}
+	return l
 }
 
 // draw draws a plot and its legend on a page of a width.
@@ -338,16 +333,12 @@ func Labels(places []float64) []string {
 	if step < 1e-6 || most >= 1e7 {
 		form = 'e'
 	}
-	// A double has at most 17 digits.
-	for ; digits < 17; digits++ {
-		whole := true
-		for _, v := range places {
-			x, err := strconv.ParseFloat(strconv.FormatFloat(v, form, digits, 64), 64)
-			whole = whole && err == nil && math.Abs(x-v) <= step/1000
-		}
-		if whole {
-			break
-		}
+	coarse := func(v float64) bool {
+		x, err := strconv.ParseFloat(strconv.FormatFloat(v, form, digits, 64), 64)
+		return err != nil || !(math.Abs(x-v) <= step/1000)
+	}
+	for digits < 17 && slices.ContainsFunc(places, coarse) { // a double has at most 17 digits
+		digits++
 	}
 	labels := make([]string, len(places))
 	for i, v := range places {
@@ -419,15 +410,10 @@ func (c straight) RGBA() (r, g, b, a uint32) {
 
 // FillString draws the outlines of a text with other signs than ASCII.
 func (c pdf) FillString(face font.Face, at vg.Point, text string) {
-	if strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		c.outline(face, at, text)
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		c.CanvasWriterTo.FillString(face, at, text)
 		return
 	}
-	c.CanvasWriterTo.FillString(face, at, text)
-}
-
-// outline fills the outlines of the letters of a text.
-func (c pdf) outline(face font.Face, at vg.Point, text string) {
 	var buffer sfnt.Buffer
 	units := face.Face.UnitsPerEm()
 	scale := face.Font.Size / vg.Length(units)
