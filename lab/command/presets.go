@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -177,20 +179,22 @@ func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s ver
 	if err != nil {
 		return err
 	}
-	pictures, err := result.Write(dir, figures.Picture{Format: "svg", Width: 16, Low: math.NaN(), High: math.NaN()})
-	if err != nil {
+	if err = atomicfile.WriteJSON(filepath.Join(dir, "sessions.json"), result); err != nil {
 		return err
-	}
-	if r.Format == "json" {
-		return cli.PrintJSON(s.Out, result)
 	}
 	text, err := result.Text()
-	if err != nil {
-		return err
-	}
 	text += fmt.Sprintf("\nresults     %s\n", dir)
-	for _, path := range pictures {
+	for _, f := range result.Figures() {
+		path := filepath.Join(dir, f.ID+".svg")
+		svg := figures.Picture{Format: "svg", Width: 16, Low: math.NaN(), High: math.NaN()}
+		err = errors.Join(err, whole(path, func(w io.Writer) error { return f.Draw(w, svg) }))
 		text += fmt.Sprintf("            %s\n", path)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Format == "json":
+		return cli.PrintJSON(s.Out, result)
 	}
 	return screen.Print(s.Out, text, []string{"fedsim", "results", dir})
 }

@@ -1,11 +1,9 @@
 package sessions
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
@@ -13,13 +11,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/lab/figures"
 )
-
-// File names the results of a study in its folder.
-const File = "sessions.json"
 
 // at returns the points of an arm after a session, one of each seed.
 func (r *Result) at(arm Arm, session int) (list []*Point) {
@@ -117,25 +111,6 @@ func (r *Result) Figures() (list []figures.Figure) {
 		}
 	}
 	return list
-}
-
-// Write writes sessions.json and the pictures into the folder of the study, and returns the paths of the pictures.
-func (r *Result) Write(dir string, pic figures.Picture) (paths []string, err error) {
-	if err = atomicfile.WriteJSON(filepath.Join(dir, File), r); err != nil {
-		return nil, err
-	}
-	for _, f := range r.Figures() {
-		path := filepath.Join(dir, f.ID+"."+pic.Format)
-		var b bytes.Buffer
-		if err = f.Draw(&b, pic); err == nil {
-			err = atomicfile.Write(path, b.Bytes(), 0o644)
-		}
-		if err != nil {
-			return paths, err
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
 }
 
 // ArmComparison compares learning on with another arm by the RMSE of all periods after the first. In the first both are the same.
