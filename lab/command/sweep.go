@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,10 +136,7 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, path string, runs 
 		return nil, nil, err
 	}
 	cores := runtime.GOMAXPROCS(0)
-	jobs := c.Jobs
-	if jobs <= 0 {
-		jobs = cores
-	}
+	jobs := cmp.Or(max(c.Jobs, 0), cores)
 	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs)}
 	e, p := verb.Events{W: s.Out}, verb.NewProgress(s.Err)
 	defer p.Clear()
@@ -237,7 +235,7 @@ func failed(f *sweep.Folder, failures []sweep.Failure) error {
 // batch hands the runs to a cluster.
 func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs []sweep.Run) error {
 	b := c.Batch
-	b.Folder, b.Program, b.Jobs = out, "fedsim", c.Jobs
+	b.Folder, b.Program = out, "fedsim"
 	f, err := sweep.At(out, runs)
 	if err != nil {
 		return err
@@ -245,17 +243,15 @@ func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs [
 	if b.Tasks = len(f.Open()); b.Tasks == 0 {
 		return c.conclude(s, f, nil)
 	}
-	if b.Jobs <= 0 {
-		b.Jobs = min(100, b.Tasks)
-	}
+	b.Jobs = cmp.Or(max(c.Jobs, 0), min(100, b.Tasks))
 	if b.MiB == 0 {
 		if b.MiB, err = memory(ctx, runs); err != nil {
 			return err
 		}
 	}
-	submit, name, fill := []string{"kubectl", "create", "-f"}, "kubernetes.yaml", sweep.Batch.Kubernetes
+	submit, name := []string{"kubectl", "create", "-f"}, "kubernetes.yaml"
 	if c.On == "slurm" {
-		submit, name, fill = []string{"sbatch"}, "slurm.sh", sweep.Batch.Slurm
+		submit, name = []string{"sbatch"}, "slurm.sh"
 		if b.Program, err = os.Executable(); err != nil { // the nodes see the same files
 			return err
 		}
@@ -270,7 +266,7 @@ func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs [
 			fmt.Fprintf(s.Err, "warning: no pod sees %s: the claim is mounted at %s alone. Put it into that folder, and name it there; or have the image hold it at this path\n", path, out)
 		}
 	}
-	text, err := fill(b)
+	text, err := b.Fill(name)
 	if err != nil {
 		return cli.Misusef("%w", err)
 	}

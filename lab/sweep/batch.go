@@ -38,20 +38,15 @@ var templates = template.Must(template.ParseFS(files, "*.tmpl"))
 // Seconds is Minutes in seconds.
 func (b Batch) Seconds() int { return 60 * b.Minutes }
 
-// Slurm is the script of a job array.
-func (b Batch) Slurm() (string, error) { return b.fill("slurm.sh.tmpl") }
-
-// Kubernetes is the manifest of an Indexed Job.
-func (b Batch) Kubernetes() (string, error) { return b.fill("kubernetes.yaml.tmpl") }
-
-func (b Batch) fill(name string) (string, error) {
+// Fill returns slurm.sh, the script of a job array, or kubernetes.yaml, the manifest of an Indexed Job.
+func (b Batch) Fill(name string) (string, error) {
 	for what, text := range map[string]string{"folder": b.Folder, "program": b.Program, "image": b.Image, "claim": b.Claim} {
 		if strings.ContainsAny(text, "'\"\n`$\\") {
 			return "", fmt.Errorf("the %s %q holds a character that a shell would read as its own", what, text)
 		}
 	}
 	var text strings.Builder
-	err := templates.ExecuteTemplate(&text, name, b)
+	err := templates.ExecuteTemplate(&text, name+".tmpl", b)
 	return text.String(), err
 }
 

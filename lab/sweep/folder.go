@@ -36,16 +36,9 @@ type Folder struct {
 	index   Index // of its runs and of those before
 }
 
-// Index is sweep.json: the runs of a sweep, finished or not.
+// Index is sweep.json: the runs of a sweep, finished or not, without their settings.
 type Index struct {
-	Runs []Entry `json:"runs"`
-}
-
-// Entry is one run of an [Index].
-type Entry struct {
-	Name   string            `json:"name"`
-	Digest string            `json:"config_digest"`
-	Varied map[string]string `json:"varied"`
+	Runs []Run `json:"runs"`
 }
 
 // Prepare writes the experiment files and the index. Runs of an earlier sweep in the folder
@@ -88,7 +81,7 @@ func At(path string, runs []Run) (*Folder, error) {
 	for i := range f.Runs {
 		r := &f.Runs[i]
 		if names[r.Digest] == "" {
-			f.index.Runs = append(f.index.Runs, Entry{Name: r.Name, Digest: r.Digest, Varied: r.Varied})
+			f.index.Runs = append(f.index.Runs, *r)
 			continue
 		}
 		r.Name = names[r.Digest]
@@ -100,7 +93,7 @@ func At(path string, runs []Run) (*Folder, error) {
 // Names returns the names of the runs that sweeps have in a folder, finished or not.
 func Names(path string) ([]string, error) {
 	index, err := readIndex(path)
-	return lists.Map(index.Runs, func(e Entry) string { return e.Name }), err
+	return lists.Map(index.Runs, func(r Run) string { return r.Name }), err
 }
 
 // readIndex reads the index of a folder; an empty one of a new folder.
@@ -240,11 +233,7 @@ func (r Runner) Run(ctx context.Context, f *Folder) (failures []Failure, err err
 		}
 	}
 	report()
-	type end struct {
-		run Run
-		err error
-	}
-	ends := make(chan end)
+	ends := make(chan Failure) // or success
 	for {
 		switch more := len(open) > 0 && ctx.Err() == nil; {
 		case more && p.Running < max(r.Jobs, 1):
@@ -252,14 +241,14 @@ func (r Runner) Run(ctx context.Context, f *Folder) (failures []Failure, err err
 			open = open[1:]
 			p.Running++
 			report()
-			go func() { ends <- end{run, r.one(ctx, f, run)} }()
+			go func() { ends <- Failure{run, f.log(run), r.one(ctx, f, run)} }()
 		case p.Running > 0:
 			x := <-ends
-			if p.Running--; x.err == nil {
+			if p.Running--; x.Err == nil {
 				p.Finished++
 			} else {
 				p.Failed++
-				failures = append(failures, Failure{Run: x.run, Log: f.log(x.run), Err: x.err})
+				failures = append(failures, x)
 			}
 			done := p.Finished - p.Skipped + p.Failed
 			p.Left = time.Since(begin) / time.Duration(done) * time.Duration(p.All-p.Finished-p.Failed)

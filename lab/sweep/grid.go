@@ -68,10 +68,10 @@ type rule struct {
 
 // Run is one experiment of a grid.
 type Run struct {
-	Name   string            // of its folder: the values that distinguish it, and the start of its digest
-	Varied map[string]string // the values of keys with more than one
-	Config config.Config
-	Digest string // SHA-256 of the configuration, without where and how it runs
+	Name   string            `json:"name"`          // of its folder: the values that distinguish it, and the start of its digest
+	Digest string            `json:"config_digest"` // SHA-256 of the configuration, without where and how it runs
+	Varied map[string]string `json:"varied"`        // the values of keys with more than one
+	Config config.Config     `json:"-"`
 }
 
 // New makes a grid of settings: several settings of one key in one place are its values. Values from two places, such as a
@@ -241,12 +241,9 @@ func settings(text string) (list []config.Setting, err error) {
 
 // holds reports whether a condition holds for the values as they were given.
 func (c condition) holds(values []config.Setting) bool {
-	for _, want := range c {
-		if !slices.ContainsFunc(values, func(s config.Setting) bool { return s.Key == want.Key && s.Value == want.Value }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(want config.Setting) bool {
+		return !slices.ContainsFunc(values, func(s config.Setting) bool { return s.Key == want.Key && s.Value == want.Value })
+	})
 }
 
 // Runs returns the experiments of the grid, without the skipped combinations. Combinations that

@@ -251,7 +251,7 @@ func TestSlurmTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := sweep.Batch{Folder: f.Path, Program: stub(t, finishes), CPUs: 2, MiB: 512, Minutes: 5, Jobs: 10, Tasks: 2}
-	text, err := b.Slurm()
+	text, err := b.Fill("slurm.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestSlurmTasks(t *testing.T) {
 // The manifest is YAML that says what the API reference asks of an Indexed Job.
 func TestKubernetesJob(t *testing.T) {
 	b := sweep.Batch{Folder: "/data/sweep", Program: "fedsim", CPUs: 2, MiB: 768, Minutes: 5, Jobs: 10, Tasks: 36, Image: "registry/fedsim:v1", Claim: "studies"}
-	text, err := b.Kubernetes()
+	text, err := b.Fill("kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestKubernetesJob(t *testing.T) {
 
 func TestFoldersThatAShellWouldRead(t *testing.T) {
 	for _, folder := range []string{"/data/it's", "/data/$(id)", "/data/a`b`", "/data/\nx"} {
-		if _, err := (sweep.Batch{Folder: folder}).Slurm(); err == nil {
+		if _, err := (sweep.Batch{Folder: folder}).Fill("slurm.sh"); err == nil {
 			t.Errorf("%q passes", folder)
 		}
 	}
