@@ -71,11 +71,9 @@ func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	bar := verb.NewProgress(s.Err)
 	bar.Start("runs", 0)
-	started := false
 	cfg.Progress = func(done, total int) {
-		if !started {
+		if done == 1 {
 			bar.Start("runs", total)
-			started = true
 		}
 		bar.StepNote(done, "")
 	}

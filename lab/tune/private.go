@@ -229,16 +229,14 @@ func SelectionOf(eta, runs float64) (dp.Selection, error) {
 
 // draw returns the number of runs for a uniform u of [0, 1).
 func draw(s dp.Selection, u float64) int {
-	k, p := 1, 0.0
-	switch q := 1 - s.Gamma; s.Eta {
-	case 0:
-		p = q / -math.Log(s.Gamma)
-	default:
+	k, q := 1, 1-s.Gamma
+	p := q / -math.Log(s.Gamma)
+	if s.Eta != 0 {
 		p = s.Eta * q * math.Exp(s.Eta*math.Log(s.Gamma)) / -math.Expm1(s.Eta*math.Log(s.Gamma))
 	}
 	for u >= p && k < mostRuns {
 		u -= p
-		p *= (1 - s.Gamma) * (float64(k) + s.Eta) / float64(k+1)
+		p *= q * (float64(k) + s.Eta) / float64(k+1)
 		k++
 	}
 	return k

@@ -134,14 +134,10 @@ func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]confi
 
 // better reports whether score a is better than b. No number is worse than any.
 func better(metric string, a, b float64) bool {
-	switch {
-	case math.IsNaN(a) || math.IsNaN(b):
-		return !math.IsNaN(a) && math.IsNaN(b)
-	case metric == "rmse":
-		return a < b
-	default:
-		return a > b
+	if metric == "rmse" {
+		a, b = -a, -b
 	}
+	return a > b || math.IsNaN(b) && !math.IsNaN(a)
 }
 
 // of returns the settings of a run. All runs have the split of the first; each private run has noise of its own.
