@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
@@ -255,35 +256,26 @@ func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	p.Clear()
-	if c.Format == "json" {
-		return cli.PrintJSON(s.Out, tuned{out, r.PrimaryMetric(), r.Folder})
-	}
-	return c.print(s.Out, out, r.Summary, r.Folder)
+	return verb.PrintAs(s.Out, c.Format, tuned{out, r.PrimaryMetric(), r.Folder, c, r.Summary})
 }
 
 type tuned struct {
 	*tune.SearchResult
-	Test    float64 `json:"test"`
-	Results string  `json:"results"`
+	Test    float64          `json:"test"`
+	Results string           `json:"results"`
+	Flags   *tuneCmd         `json:"-"`
+	Summary *results.Summary `json:"-"`
 }
 
-func (c *tuneCmd) print(w io.Writer, out *tune.SearchResult, r *results.Summary, folder string) error {
+//go:embed tune.tmpl
+var tunedText string
+
+// Print prints the search and what it came to.
+func (r tuned) Print(w io.Writer) error {
 	var b strings.Builder
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+	form := template.Must(template.New("tune").Funcs(template.FuncMap{"join": config.Join}).Parse(tunedText))
+	if err := form.Execute(&b, r); err != nil {
+		return err
 	}
-	row("tried", "%d runs of %d candidates (%s)", len(out.Trials), c.Trials, c.Search)
-	row("chosen", "%s", config.Join(out.Best.Settings))
-	score := "validation"
-	if c.Private {
-		score = "noisy score"
-	}
-	row(score, "%.4f (%s)", out.Best.Score, out.Metric)
-	row("test", "%.4f (measured once, of the chosen run)", r.PrimaryMetric())
-	row("privacy", "%s", r.Privacy.Words(""))
-	if r.Privacy.Chosen.By == dp.PlainSearch {
-		row("", "To have an ε that covers the search, add --private.")
-	}
-	row("results", "%s", folder)
-	return screen.Print(w, b.String(), []string{"fedsim", "results", folder})
+	return screen.Print(w, b.String(), []string{"fedsim", "results", r.Results})
 }
