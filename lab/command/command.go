@@ -108,9 +108,5 @@ func (c *verifyCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	format := "table"
-	if c.JSON {
-		format = "json"
-	}
-	return errors.Join(verb.PrintAs(s.Out, format, r), r.Err())
+	return errors.Join(verb.PrintAs(s.Out, map[bool]string{true: "json"}[c.JSON], r), r.Err())
 }

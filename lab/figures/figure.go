@@ -41,7 +41,7 @@ type Series struct {
 
 // Figures returns the figures that the runs allow, in the order of a report.
 func Figures(runs study.Runs) ([]Figure, error) {
-	all := []Figure{QualityByEpsilon(runs)}
+	all := []Figure{MetricByEpsilon(runs, runs[0].Primary())}
 	for _, curve := range curves {
 		f, err := byRound(runs, curve)
 		if err != nil {
@@ -364,9 +364,6 @@ func levelsOf(runs study.Runs, metric string) map[string]string {
 	}
 	return levels
 }
-
-// QualityByEpsilon returns [MetricByEpsilon] of the metric that compares the runs.
-func QualityByEpsilon(runs study.Runs) Figure { return MetricByEpsilon(runs, runs[0].Primary()) }
 
 // MetricByEpsilon returns a metric, by its full name, against the requested ε. It leaves out runs
 // without noise; the baseline without noise shows their quality. Most baselines have the metric that

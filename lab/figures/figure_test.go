@@ -50,8 +50,8 @@ func someRuns(t *testing.T) study.Runs {
 }
 
 // Means and deviations are by hand; the figure leaves out runs without noise.
-func TestQualityByEpsilon(t *testing.T) {
-	f := QualityByEpsilon(someRuns(t))
+func TestMetricByEpsilon(t *testing.T) {
+	f := MetricByEpsilon(someRuns(t), "test_rmse")
 	if len(f.Series) != 3 {
 		t.Fatalf("%d series, want two algorithms and a baseline", len(f.Series))
 	}
@@ -74,7 +74,7 @@ func TestQualityByEpsilon(t *testing.T) {
 // An algorithm has one colour in every figure whose lines are algorithms.
 func TestColoursStay(t *testing.T) {
 	runs := someRuns(t)
-	quality := QualityByEpsilon(runs)
+	quality := MetricByEpsilon(runs, runs[0].Primary())
 	bytes, err := bytesByMessage(runs)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestDraw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []Figure{QualityByEpsilon(someRuns(t)), messages, logarithmic, named} {
+	for _, f := range []Figure{MetricByEpsilon(someRuns(t), "test_rmse"), messages, logarithmic, named} {
 		var b bytes.Buffer
 		// A column of a paper is 8.5 cm wide: 1,004 dots at 300 an inch.
 		if err := f.Draw(&b, Picture{Format: "png", Width: 8.5, Low: math.NaN(), High: math.NaN()}); err != nil {
@@ -210,10 +210,10 @@ func TestBaselineWithoutNoiseFollowsEpsilon(t *testing.T) {
 	of := func(v float64) map[string]float64 {
 		return map[string]float64{"test_rmse": 1, "baselines.non_private": v}
 	}
-	f := QualityByEpsilon(study.Runs{
+	f := MetricByEpsilon(study.Runs{
 		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(1.5)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(1.7)),
 		runOf(t, "algorithm=ssp-c epsilon=20 seed=1", of(1.2)),
-	})
+	}, "test_rmse")
 	s := f.Series[len(f.Series)-1]
 	if s.Name != "ssp-c without noise" || !s.Level || !slices.Equal(s.X, []float64{1, 20}) || !slices.Equal(s.Y, []float64{1.6, 1.2}) {
 		t.Errorf("%+v, want 1.6 at 1 and 1.2 at 20", s)

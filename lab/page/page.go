@@ -144,7 +144,7 @@ type summary struct {
 
 func summaryOf(runs study.Runs) (out summary) {
 	out.Standings, out.Tests = runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Standings()
-	f := figures.QualityByEpsilon(runs)
+	f := figures.MetricByEpsilon(runs, runs[0].Primary())
 	for _, s := range f.Series {
 		if !s.Level {
 			continue
