@@ -61,7 +61,7 @@ func (s Search) privately(ctx context.Context, candidates [][]config.Setting, ou
 	}
 	bits := noise.NewBits(sim.Apart(algorithm.Seed.Of(c), session).Stream("selection", 0))
 	for number := range cost.Runs(bits) {
-		if err = s.try(ctx, out, candidates, int(uniform(bits)*float64(len(candidates))), number+1, &judge{cost, bits}); err != nil {
+		if err = s.try(ctx, out, candidates, int(uniform(bits)*float64(len(candidates))), number+1, cost, bits); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 	}
 	if !s.Private {
 		for i := range candidates {
-			if err = s.try(ctx, out, candidates, i, i+1, nil); err != nil {
+			if err = s.try(ctx, out, candidates, i, i+1, nil, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -104,8 +104,8 @@ func (s Search) resolve() (config.Config, error) {
 	return config.Resolve(s.Settings)
 }
 
-// try runs a candidate and keeps it if it is the best.
-func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]config.Setting, i, number int, j *judge) error {
+// try runs a candidate and keeps it if it is the best. Its score has the noise of a cost; none where that is nil.
+func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]config.Setting, i, number int, cost *Cost, bits *noise.Bits) error {
 	settings := s.of(candidates[i], number)
 	e, err := s.open(ctx, settings)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]confi
 		return fmt.Errorf("candidate %d: %w", i+1, err)
 	}
 	t := Trial{Candidate: i + 1, Settings: candidates[i], Score: r.PrimaryMetric()}
-	if j != nil {
-		if t.Score, err = j.score(e, r.Model); err != nil {
+	if cost != nil {
+		if t.Score, err = cost.judge(e, r.Model, bits); err != nil {
 			return err
 		}
 	}
@@ -174,19 +174,15 @@ func onValidation(e *experiment.Experiment) *experiment.Experiment {
 	return e
 }
 
-// judge scores models by a sum over users with noise, so that a score is a release like any other. A user
+// judge scores a model by a sum over users with noise, so that a score is a release like any other. A user
 // adds a number from 0 to most: the mean squared error of its validation ratings, clipped, or the recall
 // of its list. A user that is replaced by an empty record adds 0, so the sum moves by at most most.
-type judge struct {
-	cost *Cost
-	bits *noise.Bits
-}
-
-// score returns the root of the noisy mean squared error, or the noisy mean recall. It divides by numbers
+//
+// The score is the root of the noisy mean squared error, or the noisy mean recall. It divides by numbers
 // that do not depend on ratings: by the number of users.
-func (j *judge) score(e *experiment.Experiment, m *model.Trained) (float64, error) {
+func (c *Cost) judge(e *experiment.Experiment, m *model.Trained, bits *noise.Bits) (float64, error) {
 	sum, most := sumOf(e, m)
-	noisy, err := j.cost.Score(sum, most, j.bits)
+	noisy, err := c.Score(sum, most, bits)
 	if err != nil {
 		return 0, err
 	}
