@@ -64,7 +64,9 @@ func Add(examples string, list ...Verb) {
 }
 
 // Has reports whether a verb was added.
-func Has(name string) bool { return slices.ContainsFunc(added, func(v Verb) bool { return v.Name == name }) }
+func Has(name string) bool {
+	return slices.ContainsFunc(added, func(v Verb) bool { return v.Name == name })
+}
 
 // Tree returns the added verbs as a part of the tree of commands, for a call.
 func Tree(call []string) kong.Plugins {
