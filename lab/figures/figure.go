@@ -192,8 +192,7 @@ func byRound(runs study.Runs, c curve) (Figure, error) {
 		f.X = "seconds on the wall clock"
 	}
 	groups, label := runs.Groups()
-	groups = f.few(groups)
-	for _, g := range groups {
+	for _, g := range f.few(groups) {
 		at, ends := make(map[float64][]float64), make(map[int][]float64)
 		for _, r := range g {
 			all, err := roundsOf(r)
@@ -327,10 +326,9 @@ func secondsByStage(runs study.Runs) (Figure, error) {
 				mean[stage] += seconds
 			}
 		}
-		for stage, sum := range mean {
-			if mean[stage] = sum / float64(len(all)); sum == 0 {
-				delete(mean, stage)
-			}
+		maps.DeleteFunc(mean, func(_ string, sum float64) bool { return sum == 0 })
+		for stage := range mean {
+			mean[stage] /= float64(len(all))
 		}
 		return mean, err
 	})
