@@ -48,7 +48,7 @@ func TestPartsOfAShare(t *testing.T) {
 	}
 }
 
-// Whoever knew the bits of the noise would know those that thin it, if they were the same: no statistic of a round shows that. Of one
+// If the bits of noise thinned it as well, a party that knew the noise would know what stays: no statistic of a round shows that. Of one
 // noise, other bits of the thinning take other parts away.
 func TestThinningHasBitsOfItsOwn(t *testing.T) {
 	c := protocol.Cohort{Clients: 20, Tolerance: 0.6}
