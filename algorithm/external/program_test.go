@@ -27,12 +27,13 @@ var opening = message{Type: "open", Problem: &problem{ItemIDs: []string{"a"}}}
 func TestHungProgramsAreKilled(t *testing.T) {
 	for _, how := range []string{"hangs at open", "closes its output at open"} {
 		p := started(t, how, 100*time.Millisecond)
+		late := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
 		_, err := p.ask("open", opening, 1000)
 		if err == nil || !strings.Contains(err.Error(), "gave no sign for 100ms and was stopped; external.limit is the limit") {
 			t.Errorf("%s: %v", how, err)
 		}
-		if p.cmd.ProcessState == nil || p.cmd.ProcessState.Success() {
-			t.Errorf("%s: its process is %v; it must be killed", how, p.cmd.ProcessState)
+		if !late.Stop() || p.cmd.ProcessState == nil || p.cmd.ProcessState.Success() {
+			t.Errorf("%s: its process is %v; it must be killed at the limit", how, p.cmd.ProcessState)
 		}
 		if _, again := p.ask("open", opening, 1000); !errors.Is(again, err) {
 			t.Errorf("%s: asked again it says %v, want the first error", how, again)
