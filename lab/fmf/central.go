@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -168,8 +167,14 @@ type blocks struct {
 	start   []int // of each block, stripe of users by stripe of items, and the end of the last
 }
 
+// mixer is the part of a random generator that puts things in a random order.
+type mixer interface {
+	Shuffle(n int, swap func(i, j int))
+	Perm(n int) []int
+}
+
 // newBlocks deals users and items to stripes with about as many ratings each, and puts the ratings of each block in a random order.
-func newBlocks(train dataset.Ratings, rng *rand.Rand) *blocks {
+func newBlocks(train dataset.Ratings, rng mixer) *blocks {
 	b := &blocks{stripes: max(1, min(mostStripes, train.Users, train.Items))}
 	users, items := dealt(train.User, train.Users, b.stripes), dealt(train.Item, train.Items, b.stripes)
 	at := func(k int) int { return users[train.User[k]]*b.stripes + items[train.Item[k]] }
@@ -213,7 +218,7 @@ func dealt(rows []int32, n, stripes int) []int {
 
 // pass takes a projected step for each rating. It goes from one diagonal of the grid to the next,
 // in a random order, and takes the blocks of a diagonal at the same time.
-func (b *blocks) pass(f *model.Factors, r, rate float64, rng *rand.Rand, run protocol.Runner) {
+func (b *blocks) pass(f *model.Factors, r, rate float64, rng mixer, run protocol.Runner) {
 	u, v, rank := f.Users.Data(), f.Items.Data(), f.Users.Cols()
 	for _, diagonal := range rng.Perm(b.stripes) {
 		run.Each(b.stripes, func(i int) {
