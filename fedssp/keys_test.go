@@ -1,6 +1,7 @@
 package fedssp
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,5 +72,33 @@ func TestKeysAreThoseWithAnEffect(t *testing.T) {
 				t.Errorf("%s: %s is listed: %v; some settings give it an effect: %v", f.about.Name, k.Name, has, effect[k])
 			}
 		}
+	}
+}
+
+// TestRefusalNamesWhoseEncoderIsSolvedFor holds the words of a refusal against the algorithms: it names each whose encoder may be solved
+// for, and no other.
+func TestRefusalNamesWhoseEncoderIsSolvedFor(t *testing.T) {
+	refusals := map[string]string{}
+	for _, a := range algorithm.All() {
+		if f, ok := a.(*family); ok {
+			var c config.Config
+			for key, value := range map[string]string{"algorithm": f.about.Name, "encoder.optimiser": "exact"} {
+				if err := c.Set(key, value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, refusals[f.about.Name], _ = strings.Cut(fmt.Sprint(c.Problems()), "exact is for ")
+		}
+	}
+	for name, refused := range refusals {
+		for _, text := range refusals {
+			named := slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;]\n", r) }), name)
+			if text != "" && named == (refused != "") {
+				t.Errorf("%s: refused %t, named %t in %q", name, refused != "", named, text)
+			}
+		}
+	}
+	if refusals["ssp-i"] == "" || refusals["ssp-c"] != "" {
+		t.Errorf("%q", refusals)
 	}
 }
