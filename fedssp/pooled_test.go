@@ -205,7 +205,7 @@ func TestPooledBiases(t *testing.T) {
 		}
 		own, counts := serving.Deviation(plan.Releases[0]), serving.Deviation(plan.Releases[1])
 		x := posterior.Measurements{Value: sums.Values[0], Gain: sums.Values[1], Variance: make([]float64, m)}
-		k := serving.Shrink(sums.Values[1], counts, n)
+		k := serving.Shrink(sums.Values[1], func(int) float64 { return counts }, counts == 0, n)
 		weights, logs := k.Mean, k.Middle
 		if counts*m > 10*max(total, n) {
 			weights, logs = make([]float64, m), make([]float64, m)

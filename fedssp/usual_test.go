@@ -51,7 +51,7 @@ func TestWeightsAreShrunk(t *testing.T) {
 		released[j] = truth[j] + noise*rng.NormFloat64()
 		users += truth[j] / 6
 	}
-	k := serving.Shrink(released, noise, users)
+	k := serving.Shrink(released, func(int) float64 { return noise }, false, users)
 	var before, after, stated float64
 	for j, c := range truth {
 		before += dense.Sqr(max(released[j], 0) - c)
@@ -64,7 +64,7 @@ func TestWeightsAreShrunk(t *testing.T) {
 	if stated < 0.7*after || stated > 1.4*after {
 		t.Errorf("errors of %v are said to be %v", after/m, stated/m)
 	}
-	if k = serving.Shrink([]float64{-1, 2}, 0, 1); k.Mean[0] != 0 || k.Mean[1] != 2 || k.Variance[1] != 0 {
+	if k = serving.Shrink([]float64{-1, 2}, nil, true, 1); k.Mean[0] != 0 || k.Mean[1] != 2 || k.Variance[1] != 0 {
 		t.Errorf("without noise weights are %+v", k)
 	}
 }

@@ -143,48 +143,12 @@ const (
 	weightAbove = 3.5
 )
 
-// Shrink returns the posterior of weights c_j that were released with normal noise of the given
-// deviation. Their logarithms have a normal prior with the known total, and with a deviation that
+// Shrink returns the posterior of weights c_j that were released with normal noise, whose deviation noise tells of each item; exact: there
+// was none. Their logarithms have a normal prior with the known total, and with a deviation that
 // EM learns. A few items have most of the ratings, and for most others the noise exceeds the
 // weight. Division by such a weight, or by a floor, turns their biases into noise. Every user has a
 // total weight of at least 1.
-func Shrink(released []float64, noise, users float64) known {
-	return shrink(released, func(int) float64 { return noise }, noise == 0, users)
-}
-
-// KnowsWeights reports whether the weights' own law is to be learned and to divide sums. If their noise
-// is ten times a typical weight, as of MovieLens latest-small at ε = 1, the law says too little: a
-// floor at the noise is better unless typical values hold the biases.
-func (s *Strategy) KnowsWeights() bool {
-	total := 0.
-	for _, c := range s.Weight {
-		total += c
-	}
-	return s.Params.Pool.Held() || s.WeightNoise > 0 && s.WeightNoise*float64(len(s.Weight)) < 10*max(total, 1)
-}
-
-// OwnWeights returns the session's own weights over all N clients, shrunk if their law is known; those before without own ones.
-func (s *Strategy) OwnWeights() []float64 {
-	n := s.Params.Total()
-	if s.fresh == nil {
-		return dense.Scaled(s.Weight, n)
-	}
-	c := dense.Scaled(s.fresh.Value, n)
-	if !s.Params.Learned() || !s.KnowsWeights() {
-		return c
-	}
-	noise := s.fresh.deviations(n)
-	return shrink(c, func(j int) float64 { return noise[j] }, noise[0] == 0, n).Mean
-}
-
-// ShrinkWeights is [Shrink] of the strategy's weights over all N clients.
-func (s *Strategy) ShrinkWeights(released []float64) known {
-	n := s.Params.Total()
-	return shrink(released, func(j int) float64 { return s.WeightNoiseOf(j) * n }, s.WeightNoise == 0, n)
-}
-
-// shrink is Shrink with a deviation of the noise for each item.
-func shrink(released []float64, noise func(int) float64, exact bool, users float64) known {
+func Shrink(released []float64, noise func(int) float64, exact bool, users float64) known {
 	m := len(released)
 	k := known{Mean: make([]float64, m), Variance: make([]float64, m), Middle: make([]float64, m)}
 	if exact {
@@ -241,6 +205,37 @@ func shrink(released []float64, noise func(int) float64, exact bool, users float
 		deviation = math.Sqrt(max(second-dense.Sqr(first), dense.Sqr(leastRatio)))
 	}
 	return k
+}
+
+// KnowsWeights reports whether the weights' own law is to be learned and to divide sums. If their noise
+// is ten times a typical weight, as of MovieLens latest-small at ε = 1, the law says too little: a
+// floor at the noise is better unless typical values hold the biases.
+func (s *Strategy) KnowsWeights() bool {
+	total := 0.
+	for _, c := range s.Weight {
+		total += c
+	}
+	return s.Params.Pool.Held() || s.WeightNoise > 0 && s.WeightNoise*float64(len(s.Weight)) < 10*max(total, 1)
+}
+
+// OwnWeights returns the session's own weights over all N clients, shrunk if their law is known; those before without own ones.
+func (s *Strategy) OwnWeights() []float64 {
+	n := s.Params.Total()
+	if s.fresh == nil {
+		return dense.Scaled(s.Weight, n)
+	}
+	c := dense.Scaled(s.fresh.Value, n)
+	if !s.Params.Learned() || !s.KnowsWeights() {
+		return c
+	}
+	noise := s.fresh.deviations(n)
+	return Shrink(c, func(j int) float64 { return noise[j] }, noise[0] == 0, n).Mean
+}
+
+// ShrinkWeights is [Shrink] of the strategy's weights over all N clients.
+func (s *Strategy) ShrinkWeights(released []float64) known {
+	n := s.Params.Total()
+	return Shrink(released, func(j int) float64 { return s.WeightNoiseOf(j) * n }, s.WeightNoise == 0, n)
 }
 
 // leastRatio keeps the law of weights from becoming a point, from where EM could not leave.
