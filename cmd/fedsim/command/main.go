@@ -114,9 +114,9 @@ var program = cli.Program{
 func complete() cli.Program {
 	p := program
 	p.Examples += verb.Examples
-	if !verb.Has("sweep") {
-		p.First = strings.ReplaceAll(first, "  fedsim sweep --epsilon 1,5,20        compare budgets, a run each\n", "")
-	}
+	p.First = strings.Join(slices.DeleteFunc(strings.SplitAfter(first, "\n"), func(line string) bool {
+		return strings.Contains(line, "fedsim sweep") && !verb.Has("sweep")
+	}), "")
 	return p
 }
 
