@@ -46,7 +46,7 @@ type MakeFlags func(take func(*config.Key) bool) KeyFlags
 // Flagged returns what makes a verb's flags of keys for a call. To make the flags of all verbs takes longer than most calls need, so
 // a call of another verb gets none; a question about all verbs gets them.
 func Flagged(call []string, name string) MakeFlags {
-	if len(call) > 0 && call[0] != name && !strings.HasPrefix(call[0], "-") && !slices.Contains([]string{"help", "man", "completion", "complete"}, call[0]) {
+	if !cli.OfAll(call) && call[0] != name {
 		return func(func(*config.Key) bool) KeyFlags { return KeyFlags{} }
 	}
 	return NewKeyFlags
