@@ -132,10 +132,8 @@ func fitPosterior(w *user.Workspace, p *kernel.Params, v []float64) bool {
 	copy(f.Covariance, f.factor)
 	dense.InvertUpper(f.Covariance, n)
 	for _, x := range [][]float64{w.Beta, f.Covariance} {
-		for _, y := range x {
-			if math.IsNaN(y) || math.IsInf(y, 0) {
-				return false
-			}
+		if slices.ContainsFunc(x, func(y float64) bool { return math.IsNaN(y) || math.IsInf(y, 0) }) {
+			return false
 		}
 	}
 	return true

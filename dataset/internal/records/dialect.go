@@ -263,15 +263,9 @@ func tabbed(lines [][]byte) bool {
 
 // isClean reports whether a field holds no separator but the dialect's, or is a number with a decimal comma.
 func isClean(field []byte, sep string) bool {
-	if _, is := DecimalComma(field); is {
-		return true
-	}
-	for _, other := range []string{",", ";", "\t", "|", "::"} {
-		if other != sep && bytes.Contains(field, []byte(other)) {
-			return false
-		}
-	}
-	return true
+	_, is := DecimalComma(field)
+	others := []string{",", ";", "\t", "|", "::"}
+	return is || !slices.ContainsFunc(others, func(other string) bool { return other != sep && bytes.Contains(field, []byte(other)) })
 }
 
 // DecimalComma returns a number with a point in place of its decimal comma.

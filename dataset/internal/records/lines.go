@@ -98,10 +98,8 @@ func isLists(lines [][]byte) bool {
 	first := -1
 	for _, line := range lines {
 		fields := bytes.Fields(line)
-		for _, field := range fields {
-			if len(bytes.Trim(field, "0123456789")) > 0 {
-				return false
-			}
+		if len(bytes.Trim(bytes.Join(fields, nil), "0123456789")) > 0 {
+			return false
 		}
 		alike = alike && (first < 0 || len(fields) == first)
 		first = len(fields)

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -352,12 +353,7 @@ func ReadAlignment(dir string) (*Alignment, align.Attempt, error) {
 
 // Of says whether a party's alignment belongs to a list of ids.
 func (a *Alignment) Of(ids []string) bool {
-	for _, id := range ids {
-		if _, ok := a.Rows[id]; !ok {
-			return false
-		}
-	}
-	return len(ids) == len(a.Rows)
+	return len(ids) == len(a.Rows) && !slices.ContainsFunc(ids, func(id string) bool { _, ok := a.Rows[id]; return !ok })
 }
 
 // Write keeps the alignment in a state.
