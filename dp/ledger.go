@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Record is one accepted charge, as a durable ledger keeps it.
@@ -140,12 +142,7 @@ func NewLedgers(b Budget, n int) ([]*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledgers, list := make([]Ledger, n), make([]*Ledger, n)
-	for i := range list {
-		ledgers[i] = *first
-		list[i] = &ledgers[i]
-	}
-	return list, nil
+	return lists.Map(slices.Repeat([]Ledger{*first}, n), func(l Ledger) *Ledger { return &l }), nil
 }
 
 // RestoreLedger rebuilds a ledger from its durable records, in the order in which they were

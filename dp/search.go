@@ -68,12 +68,7 @@ func joined(events []Event) []Event {
 
 // within reports whether the curve is at most another curve at every order.
 func (curve renyiCurve) within(other renyiCurve) bool {
-	for i, d := range curve {
-		if !(d <= other[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(curve, other, func(d, o float64) bool { return d <= o })
 }
 
 // Private reports whether an ε covers the choice of the search.
