@@ -88,17 +88,15 @@ func calibrate(b Budget, least float64, starts []float64, events func(noise floa
 		return 0, Result{}, err
 	}
 	var refused error // why the last tried noise had no ε
-	cheapest := Result{Epsilon: math.Inf(1)}
-	meets := func(noise float64) (Result, bool, error) {
+	cheapest := math.Inf(1)
+	cost := func(noise float64) (Result, float64) {
 		r, err := Problem{Events: events(noise), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
-		if errors.Is(err, ErrNoAccountant) { // perhaps covered at another noise
+		if err != nil { // perhaps covered at another noise
 			refused = err
-			return Result{}, false, nil
+			return Result{}, math.Inf(1)
 		}
-		if err == nil && r.Epsilon < cheapest.Epsilon {
-			cheapest = r
-		}
-		return r, err == nil && r.Epsilon <= b.Epsilon, err
+		cheapest = min(cheapest, r.Epsilon)
+		return r, excess(r.Epsilon, b.Epsilon)
 	}
 	bounds := append(append([]float64{minNoise}, starts...), math.Inf(1))
 	if bounds[0] >= bounds[1] {
@@ -106,47 +104,77 @@ func calibrate(b Budget, least float64, starts []float64, events func(noise floa
 	}
 	for i, lo := range bounds[:len(bounds)-1] {
 		hi := min(maxNoise, math.Nextafter(bounds[i+1], 0))
-		noise, r, err := searchPiece(lo, hi, meets)
-		if err == nil && i == 0 && noise == minNoise && least < minNoise {
-			noise, r, err = searchPiece(least, minNoise, meets)
-		}
-		if err != nil {
-			return 0, Result{}, err
+		noise, r := searchPiece(lo, hi, cost)
+		if i == 0 && noise == minNoise && least < minNoise {
+			noise, r = searchPiece(least, minNoise, cost)
 		}
 		if noise > 0 {
 			return noise, r, nil
 		}
 	}
-	if refused != nil && math.IsInf(cheapest.Epsilon, 1) {
+	if refused != nil && math.IsInf(cheapest, 1) {
 		return 0, Result{}, refused
 	}
 	return 0, Result{}, fmt.Errorf("%w: epsilon %v at delta %v with accountant %s and sampler error %v; the smallest that can be shown is %v",
-		ErrUnattainable, b.Epsilon, b.Delta, b.Accountant, b.SamplerError, cheapest.Epsilon)
+		ErrUnattainable, b.Epsilon, b.Delta, b.Accountant, b.SamplerError, cheapest)
 }
 
 // searchPiece finds the least noise in [lo, hi] that meets the budget, by bisection of its
-// logarithm; 0 if hi does not meet the budget.
-func searchPiece(lo, hi float64, meets func(float64) (Result, bool, error)) (float64, Result, error) {
-	best, ok, err := meets(hi)
-	if err != nil || !ok {
-		return 0, Result{}, err
+// logarithm; 0 if hi does not meet the budget. cost returns ε and its excess over the budget.
+func searchPiece(lo, hi float64, cost func(noise float64) (Result, float64)) (float64, Result) {
+	_, least := cost(hi)
+	if !(least <= 0) {
+		return 0, Result{}
 	}
-	if r, ok, err := meets(lo); err != nil || ok {
-		return lo, r, err
+	r, most := cost(lo)
+	if most <= 0 {
+		return lo, r
 	}
+	met := passed(math.Log(lo), math.Log(hi), most, least, calibrationPrecision/4, func(x float64) float64 {
+		_, over := cost(min(max(lo, math.Exp(x)), hi))
+		return over
+	})
+	end := hi
 	for hi > lo*(1+calibrationPrecision) {
-		mid := math.Sqrt(lo) * math.Sqrt(hi)
-		r, ok, err := meets(mid)
-		if err != nil {
-			return 0, Result{}, err
-		}
-		if ok {
-			hi, best = mid, r
+		if mid := math.Sqrt(lo) * math.Sqrt(hi); met(math.Log(mid)) {
+			hi = mid
 		} else {
 			lo = mid
 		}
 	}
-	return hi, best, nil
+	for step := calibrationPrecision; ; step *= 2 { // once, unless rounding makes ε rise here
+		if r, least = cost(hi); least <= 0 {
+			return hi, r
+		}
+		hi = min(hi*(1+step), end)
+	}
+}
+
+// excess has the sign of value - limit, and is the logarithm of their ratio.
+func excess(value, limit float64) float64 { return math.Log1p((value - limit) / limit) }
+
+// passed returns whether f, which falls from first above 0 at lo to last of at most 0 at hi, is at most 0 at x. It asks f where
+// inverse quadratic interpolation or bisection leads (Chandrupatla 1997) until two points are width
+// apart, and later only between them and within a width, where rounding may decide.
+func passed(lo, hi, first, last, width float64, f func(x float64) float64) func(x float64) bool {
+	a, b := lo, hi
+	fa, fb, part := first, last, 0.5
+	for n := 0; n < 100 && math.Abs(b-a) > width; n++ {
+		x := a + part*(b-a)
+		fx := f(x)
+		c, fc := a, fa
+		if (fx <= 0) != (fa <= 0) {
+			c, fc, b, fb = b, fb, a, fa
+		}
+		a, fa, part = x, fx, 0.5
+		if flat, near := (fa-fb)/(fc-fb), (a-b)/(c-b); flat*flat < near && (1-flat)*(1-flat) < 1-near {
+			part = fa/(fb-fa)*fc/(fb-fc) + (c-a)/(b-a)*fa/(fc-fa)*fb/(fc-fb)
+		}
+		least := min(0.5, width/math.Abs(b-a)/2)
+		part = min(max(part, least), 1-least)
+	}
+	lo, hi = min(a, b)-width, max(a, b)+width
+	return func(x float64) bool { return x > hi || x >= lo && f(x) <= 0 }
 }
 
 // logHalfErfc returns log(erfc(x)/2), finite far beyond where erfc underflows.
@@ -273,8 +301,9 @@ func GaussianEpsilon(mu, delta float64) float64 {
 	case !(delta > 0) || math.IsInf(mu, 1):
 		return math.Inf(1)
 	}
-	met := func(epsilon float64) bool { return GaussianDelta(epsilon, mu) <= delta }
-	_, hi := bisect(mu*mu/2+mu*math.Sqrt(2*math.Log(1/delta)), met)
+	over := func(epsilon float64) float64 { return excess(GaussianDelta(epsilon, mu), delta) }
+	hi := mu*mu/2 + mu*math.Sqrt(2*math.Log(1/delta))
+	_, hi = bisect(hi, passed(0, hi, over(0), over(hi), hi*0x1p-42, over))
 	return hi
 }
 
@@ -290,8 +319,7 @@ func GaussianMu(epsilon, delta float64) float64 {
 	case delta >= 1 || math.IsInf(epsilon, 1):
 		return math.Inf(1)
 	}
-	broken := func(mu float64) bool { return !(GaussianDelta(epsilon, mu) <= delta) }
-	lo, _ := bisect(1, broken)
+	lo, _ := bisect(1, func(mu float64) bool { return !(GaussianDelta(epsilon, mu) <= delta) })
 	return lo
 }
 

@@ -239,3 +239,40 @@ func TestCalibrateFactor(t *testing.T) {
 		}
 	}
 }
+
+// TestCalibrationAsksForFewCosts counts compositions. Bisection of 55 units of the logarithm to 1e-8 alone takes 33 costs.
+func TestCalibrationAsksForFewCosts(t *testing.T) {
+	for _, b := range []Budget{{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, {Epsilon: 20, Delta: 1e-6, Accountant: Exact, SamplerError: 1e-20}} {
+		asked := 0
+		_, _, err := Calibrate(b, func(z float64) []Event {
+			asked++
+			return []Event{Gaussian(z).Times(10)}
+		})
+		if err != nil || asked > 22 {
+			t.Errorf("%v: %d costs, %v", b, asked, err)
+		}
+	}
+}
+
+// TestPieceThatBeginsWithAJump asks for an ε that a release has from the least variance of the theorem on, and not below. 49 times
+// the float64 next to 16/49 is below 16, so the jump lies just above the beginning of the piece.
+func TestPieceThatBeginsWithAJump(t *testing.T) {
+	v := 49.
+	start := MinGaussianVariance / v
+	if start*v >= MinGaussianVariance {
+		t.Fatal("the product is not below the least variance")
+	}
+	release := func(factor float64) []Event { return []Event{Skellam(factor*v, 1e3, 1e6)} }
+	cost := func(factor float64) float64 {
+		r, err := Problem{Events: release(factor), Delta: 1e-5, Accountant: GDPSkellam}.Epsilon()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Epsilon
+	}
+	below, above := cost(start), cost(start*(1+1e-9))
+	factor, _, err := CalibrateFactor(Budget{Epsilon: (below + above) / 2, Delta: 1e-5, Accountant: GDPSkellam}, []float64{v}, release)
+	if err != nil || above >= below || math.Abs(factor/start-1) > 1e-8 {
+		t.Errorf("factor %v, %v; want %v, where ε falls from %v to %v", factor, err, start, below, above)
+	}
+}

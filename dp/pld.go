@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
+	"sort"
 	"sync"
 
 	"gonum.org/v1/gonum/dsp/fourier"
@@ -271,25 +272,18 @@ func (c *lossCurve) delta(j int) float64 {
 // solve finds the smallest ε at which the bound is at most delta, or limit if that is smaller. From
 // one grid point to the next the bound is the chord over e^ε.
 func (c *lossCurve) solve(delta, limit float64) lossSolution {
-	if c.delta(0) <= delta {
+	step, end := c.grid.step, math.Ceil(limit/c.grid.step)
+	over := func(j float64) float64 { return excess(c.delta(int(j)), delta) }
+	first, last := over(0), over(end)
+	switch {
+	case first <= 0:
 		return lossSolution{}
+	case last > 0:
+		return lossSolution{epsilon: limit}
 	}
-	step := c.grid.step
-	lo, hi := 0, 1 // δ is above delta at lo, and at most delta at hi
-	for c.delta(hi) > delta {
-		lo, hi = hi, 2*hi
-		if float64(lo)*step >= limit || hi <= 0 {
-			return lossSolution{epsilon: limit}
-		}
-	}
-	for hi-lo > 1 {
-		mid := lo + (hi-lo)/2
-		if c.delta(mid) > delta {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
+	met := passed(0, end, first, last, 2, over)
+	hi := sort.Search(int(end), func(j int) bool { return met(float64(j)) })
+	lo := hi - 1
 	above, below := c.delta(lo), c.delta(hi)
 	s := lossSolution{epsilon: float64(hi) * step, slope: math.Log(above/below) / step}
 	if !math.IsInf(above, 1) {
