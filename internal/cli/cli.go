@@ -309,15 +309,12 @@ func (p Program) report(w io.Writer, err error, asJSON bool) int {
 		if p.Keys != nil {
 			keys = p.Keys(err)
 		}
-		b, failed := json.Marshal(struct {
+		json.NewEncoder(w).Encode(struct { //nolint:errcheck // nobody is left to tell when stderr fails
 			Error string   `json:"error"`
 			Exit  int      `json:"exit"`
 			Keys  []string `json:"keys,omitempty"`
 		}{err.Error(), code, keys})
-		if failed == nil {
-			fmt.Fprintf(w, "%s\n", b) //nolint:errcheck // nobody is left to tell when stderr fails
-			return code
-		}
+		return code
 	}
 	fmt.Fprintf(w, "%s: %v\n", p.Name, err) //nolint:errcheck // likewise
 	return code

@@ -337,11 +337,8 @@ func seedsNote(groups []Runs) string {
 	shared, own := false, false
 	for _, g := range groups {
 		for _, r := range g[1:] {
-			if r.Manifest.SplitDigest == g[0].Manifest.SplitDigest {
-				shared = true
-			} else {
-				own = true
-			}
+			same := r.Manifest.SplitDigest == g[0].Manifest.SplitDigest
+			shared, own = shared || same, own || !same
 		}
 	}
 	switch {

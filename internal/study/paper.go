@@ -39,13 +39,7 @@ const few = 3
 // order.
 func (t *Table) Paper(metrics []string) *Paper {
 	same, differing := t.settings()
-	p := &Paper{Texts: len(differing)}
-	for _, name := range differing {
-		p.Head = append(p.Head, labelOf(name))
-	}
-	for _, m := range metrics {
-		p.Head = append(p.Head, labelOf(m))
-	}
+	p := &Paper{Texts: len(differing), Head: lists.Map(slices.Concat(differing, metrics), labelOf)}
 	least, most := math.MaxInt, 0
 	for _, r := range t.Rows {
 		cells := lists.Map(differing, func(name string) Cell { return Cell{Text: r.Settings[name]} })

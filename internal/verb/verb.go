@@ -70,9 +70,6 @@ func Has(name string) bool {
 
 // Tree returns the added verbs as a part of the tree of commands, for a call.
 func Tree(call []string) kong.Plugins {
-	if len(added) == 0 {
-		return nil
-	}
 	fields, values := make([]reflect.StructField, len(added)), make([]reflect.Value, len(added))
 	for i, v := range added {
 		values[i] = reflect.ValueOf(v.New(Flagged(call, v.Name))).Elem()

@@ -120,17 +120,16 @@ func (c *dataInfoCmd) Run(ctx context.Context, s verb.Streams) error {
 		return cli.Misusef("--buckets %d: want 1 to %d", c.Buckets, eval.MostBuckets)
 	}
 	p := verb.NewProgress(s.Err)
-	defer p.Clear()
 	o, err := options(c.Flags)
 	if err != nil {
 		return err
 	}
 	o.Progress, o.MaybeTimes = p.Loading(c.Data), true
 	set, err := read.Open(ctx, c.Data, o)
+	p.Clear()
 	if err != nil {
 		return misread(err)
 	}
-	p.Clear()
 	verb.Notify(set.Notices, s)
 	features, err := read.Features(set, c.Features)
 	if err != nil {

@@ -29,15 +29,14 @@ type dataGetCmd struct {
 
 func (c *dataGetCmd) Run(ctx context.Context, s verb.Streams) error {
 	p := verb.NewProgress(s.Err)
-	defer p.Clear()
 	r, err := download.Get(ctx, c.Name, download.Params{Mirror: c.Mirror, Progress: p.Fetching("downloading "+c.Name, megabytes)})
+	p.Clear()
 	if errors.Is(err, download.ErrUnknown) {
 		return cli.Misusef("%w", err)
 	}
 	if err != nil {
 		return err
 	}
-	p.Clear()
 	return show(s.Out, c.Format, "got", r)
 }
 
@@ -206,7 +205,6 @@ type dataVerifyCmd struct {
 
 func (c *dataVerifyCmd) Run(ctx context.Context, s verb.Streams) error {
 	p := verb.NewProgress(s.Err)
-	defer p.Clear()
 	v, err := read.Verify(ctx, c.Data, read.Options{Progress: p.Loading(c.Data)})
 	p.Clear()
 	if len(v.Checks) == 0 && err != nil {

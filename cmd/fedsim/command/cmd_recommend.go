@@ -99,14 +99,12 @@ func (f *finishedRun) session(form func(*config.Config)) (*experiment.Experiment
 
 // check refuses flags that do not go together.
 func (c *recommendCmd) check() error {
-	asked := 0
+	asked := make(map[bool]int)
 	for _, x := range []bool{c.User != "", c.All, c.Cold} {
-		if x {
-			asked++
-		}
+		asked[x]++
 	}
 	switch {
-	case asked != 1:
+	case asked[true] != 1:
 		return cli.Misusef("say for whom: --user ID, --all for every user of the data, or --cold for a user without ratings")
 	case !c.All && (c.To != "" || c.Out != ""):
 		return cli.Misusef("--to and --out are for the lists of all users; say --all, or --format json for one list")

@@ -49,10 +49,8 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	if r.Sessions != 0 || r.TotalEpsilon != 0 {
 		return r.overTime(ctx, said, s)
 	}
-	how := training.KeepOptions{Predictions: r.SavePredictions, Resume: r.Resume}
 	if r.DryRun {
-		c := planCmd{ExperimentFlags: r.ExperimentFlags, Format: strings.TrimSuffix(r.Format, "l")}
-		return c.plan(ctx, said, s)
+		return (&planCmd{ExperimentFlags: r.ExperimentFlags, Format: strings.TrimSuffix(r.Format, "l")}).plan(ctx, said, s)
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
@@ -69,7 +67,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	if r.Format == "jsonl" {
 		told = verb.Events{W: s.Out}
 	}
-	result, err := training.Keep(ctx, e, told, how)
+	result, err := training.Keep(ctx, e, told, training.KeepOptions{Predictions: r.SavePredictions, Resume: r.Resume})
 	if result == nil {
 		return err
 	}
@@ -143,12 +141,11 @@ func (c *planCmd) Run(ctx context.Context, s verb.Streams) error {
 // plan prints what an experiment with these settings would do, rest on and cost. It trains nothing.
 func (c *planCmd) plan(ctx context.Context, said []config.Setting, s verb.Streams) error {
 	p := verb.NewProgress(s.Err)
-	defer p.Clear()
 	e, err := verb.Open(ctx, said, s, p, experiment.OpenPacked)
+	p.Clear()
 	if err != nil {
 		return err
 	}
-	p.Clear()
 	var sessions *forecast.SessionsForecast
 	if c.Sessions > 0 {
 		if e, sessions, err = forecast.Sessions(e, c.Sessions, c.TotalEpsilon, forecast.Shares(c.Shares)); err != nil {
@@ -312,9 +309,9 @@ type privacyNoiseCmd struct {
 
 func (c *privacyNoiseCmd) Run(s verb.Streams) error {
 	m, _ := dp.ParseMechanism(c.Mechanism) // event refuses others
-	integer, some := m.Integer(), noiseFlags{NoiseMultiplier: new(1.)}
-	if integer {
-		some = noiseFlags{Variance: new(1.)}
+	name, some := "noise_multiplier", noiseFlags{NoiseMultiplier: new(1.)}
+	if m.Integer() {
+		name, some = "variance", noiseFlags{Variance: new(1.)}
 	}
 	e, err := c.event(some) // with noise in place of the noise that is looked for
 	if err == nil {
@@ -326,9 +323,7 @@ func (c *privacyNoiseCmd) Run(s verb.Streams) error {
 	}
 	var noise float64
 	var r dp.Result
-	name := "noise_multiplier"
-	if integer {
-		name = "variance"
+	if m.Integer() {
 		noise, r, err = dp.SkellamVariance(budget, e)
 	} else {
 		noise, r, err = dp.NoiseMultiplier(budget, c.Steps, cmp.Or(e.SamplingRate, 1))
