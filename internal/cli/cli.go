@@ -116,6 +116,31 @@ func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	return parser, nil
 }
 
+// only leaves out all commands but the one that a call names: to read the flags of all takes longer than most calls need.
+func only(tree any, call []string) kong.Option {
+	v := reflect.ValueOf(tree)
+	named := func(field string) bool { return len(call) > 0 && strings.EqualFold(field, call[0]) }
+	fields := commandFields(v)
+	if !slices.ContainsFunc(fields, named) {
+		return kong.IgnoreFields()
+	}
+	return kong.IgnoreFields("^" + v.Elem().Type().Name() + `\.(` + strings.Join(slices.DeleteFunc(fields, named), "|") + ")$")
+}
+
+// commandFields returns the fields of a tree, and of what is plugged into it, that are commands.
+func commandFields(tree reflect.Value) (names []string) {
+	for field, v := range tree.Elem().Fields() {
+		if _, is := field.Tag.Lookup("cmd"); is {
+			names = append(names, field.Name)
+		} else if more, ok := v.Interface().(kong.Plugins); ok {
+			for _, plugin := range more {
+				names = append(names, commandFields(reflect.ValueOf(plugin))...)
+			}
+		}
+	}
+	return names
+}
+
 // asWritten takes a text byte for byte. Kong passes texts through JSON, which replaces bytes that are not UTF-8, as in the
 // name of a file.
 func asWritten(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -149,7 +174,7 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 			panic(e)
 		}
 	}()
-	parser, err := p.Parser(tree, kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
+	parser, err := p.Parser(tree, only(tree, args), kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		return p.report(stderr, err, false)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -70,6 +72,28 @@ type wrongConfig struct{ usage bool }
 func (wrongConfig) Error() string { return "the file is wrong" }
 
 func (w wrongConfig) Usage() bool { return w.usage }
+
+// A call reads the tags of the command that it names alone: a tag that kong refuses fails calls of its own command.
+func TestOnlyTheCalledCommandIsRead(t *testing.T) {
+	type broken struct {
+		Flag string `short:"two letters"`
+	}
+	type plugged struct {
+		Added broken `cmd:""`
+	}
+	p := cli.Program{Name: "tool", Bind: func() (any, error) { return &world{out: new(bytes.Buffer)}, nil }}
+	for command, want := range map[string]int{"do": cli.Done, "other": cli.Failed, "added": cli.Failed, "more": cli.Failed} {
+		tree := &struct {
+			Do    doCmd        `cmd:""`
+			Other broken       `cmd:""`
+			More  kong.Plugins `embed:""`
+		}{More: kong.Plugins{new(plugged)}}
+		var errs bytes.Buffer
+		if code := p.Run(t.Context(), tree, []string{command}, io.Discard, &errs); code != want {
+			t.Errorf("%s: exit code %d, want %d: %s", command, code, want, &errs)
+		}
+	}
+}
 
 func TestErrorsBecomeExitCodes(t *testing.T) {
 	for _, c := range []struct {
