@@ -4,26 +4,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
-
-	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // Each command has three examples that it can parse. Only single quotes are special in them.
 func TestExamples(t *testing.T) {
-	effort.NotShort(t, "parsing takes seconds")
 	p := complete()
-	parse := func() *kong.Kong {
-		c := newCommands(nil)
-		parser, err := p.Parser(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parser
+	c := newCommands(nil)
+	parser, err := p.Parser(&c)
+	if err != nil {
+		t.Fatal(err)
 	}
 	all := 0
-	for _, leaf := range parse().Model.Leaves(true) {
+	for _, leaf := range parser.Model.Leaves(true) {
 		path := strings.TrimPrefix(leaf.FullPath(), p.Name+" ")
 		if slices.Contains([]string{"help", "version", "completion", "man"}, path) {
 			continue
@@ -42,7 +34,7 @@ func TestExamples(t *testing.T) {
 					words = append(words, strings.Fields(part)...)
 				}
 			}
-			if _, err := parse().Parse(words[1:]); err != nil {
+			if _, err = parser.Parse(words[1:]); err != nil {
 				t.Errorf("%s: %v", example, err)
 			}
 		}

@@ -99,12 +99,12 @@ func parses(t *testing.T, text string) {
 		}
 		return
 	}
+	c := newCommands(nil)
+	parser, err := program.Parser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(next) {
-		c := newCommands(nil)
-		parser, err := program.Parser(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if _, err = parser.Parse(strings.Fields(line)[1:]); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
