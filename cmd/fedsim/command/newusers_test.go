@@ -103,7 +103,7 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 				t.Skip("one of each kind is enough")
 			}
 			t.Parallel()
-			path, set := ratingsFile(t, "synthetic:small-80")
+			path, set := ratingsFile(t, "synthetic:small-40")
 			run := newUsersRun(t, path, name)
 			fits := algorithm.Find(name).About().Clients == algorithm.Users
 			r, err := recommend.Open(t.Context(), run.Folder, recommend.Options{Other: true})

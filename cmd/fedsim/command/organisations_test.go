@@ -26,7 +26,7 @@ import (
 func leave(t *testing.T, args ...string) string {
 	t.Helper()
 	out := t.TempDir()
-	args = append([]string{"run", "--data", "synthetic:small", "--baselines", "quick", "--out", out, "--name", "x"}, args...)
+	args = append([]string{"run", "--data", "synthetic:small-100", "--baselines", "quick", "--out", out, "--name", "x"}, args...)
 	var stderr bytes.Buffer
 	if code := run(t.Context(), args, verb.Streams{Out: io.Discard, Err: &stderr}); code != cli.Done {
 		t.Fatalf("fedsim %v: exit %d: %s", args, code, &stderr)
@@ -59,18 +59,18 @@ func TestEpsilonGrowsToTheBudget(t *testing.T) {
 		name string
 		args []string
 	}{
-		{"vfl-sgdmf, pld", []string{"--algorithm", "vfl-sgdmf", "--rounds", "12"}},
-		{"vfl-sgdmf", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--rounds", "12"}},
-		{"vfl-sgdmf per user", []string{"--algorithm", "vfl-sgdmf", "--unit", "user", "--accountant", "rdp", "--rounds", "12", "--parties", "3"}},
-		{"hfl-sgdmf", []string{"--algorithm", "hfl-sgdmf", "--accountant", "rdp", "--rounds", "12"}},
-		{"hfl-sgdmf without sampling", []string{"--algorithm", "hfl-sgdmf", "--sampling-rate", "1", "--rounds", "12"}},
-		{"hfl-synsgd", []string{"--algorithm", "hfl-synsgd", "--accountant", "rdp", "--rounds", "12"}},
+		{"vfl-sgdmf, pld", []string{"--algorithm", "vfl-sgdmf", "--rounds", "5"}},
+		{"vfl-sgdmf", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--rounds", "5"}},
+		{"vfl-sgdmf per user", []string{"--algorithm", "vfl-sgdmf", "--unit", "user", "--accountant", "rdp", "--rounds", "5", "--parties", "3"}},
+		{"hfl-sgdmf", []string{"--algorithm", "hfl-sgdmf", "--accountant", "rdp", "--rounds", "5"}},
+		{"hfl-sgdmf without sampling", []string{"--algorithm", "hfl-sgdmf", "--sampling-rate", "1", "--rounds", "5"}},
+		{"hfl-synsgd", []string{"--algorithm", "hfl-synsgd", "--accountant", "rdp", "--rounds", "5"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			all := rounds(t, leave(t, append(tt.args, "--epsilon", "4")...))
-			if len(all) != 12 {
-				t.Fatalf("%d rounds, want 12", len(all))
+			if len(all) != 5 {
+				t.Fatalf("%d rounds, want 5", len(all))
 			}
 			before, step := 0.0, math.Inf(1)
 			for _, m := range all {
@@ -113,7 +113,7 @@ func TestFilesGiveTheStatedError(t *testing.T) {
 	for _, algorithm := range []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl"} {
 		t.Run(algorithm, func(t *testing.T) {
 			folder := leave(t, "--algorithm", algorithm, "--accountant", "rdp", "--rounds", "5", "--rank", "2", "--parties", strconv.Itoa(parties))
-			set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
+			set, err := read.Open(t.Context(), "synthetic:small-100", read.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -50,15 +50,15 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{
-		"--data synthetic:small",
-		"--data synthetic:small --noise-draw client --rounds 2",
-		"--data synthetic:small --noise replace --rounds 2",
+		"--data synthetic:small-100",
+		"--data synthetic:small-100 --noise-draw client --rounds 2",
+		"--data synthetic:small-100 --noise replace --rounds 2",
 		"--data " + twelve + " --secagg real --noise replace --rounds 2",
-		"--data synthetic:small --algorithm sgd-mf",
-		"--data synthetic:small --algorithm hfl-sgdmf --accountant rdp",
+		"--data synthetic:small-100 --algorithm sgd-mf",
+		"--data synthetic:small-100 --algorithm hfl-sgdmf --accountant rdp",
 		"--data " + twelve + " --secagg real",
 		"--data " + twelve + " --secagg real --mode active --epsilon inf",
-		"--data synthetic:small --algorithm vfl-sgdmf --accountant rdp --item-steps 5 --secagg real --mode active",
+		"--data synthetic:small-100 --algorithm vfl-sgdmf --accountant rdp --item-steps 5 --secagg real --mode active",
 	} {
 		t.Run(strings.ReplaceAll(args, twelve, "twelve.csv"), func(t *testing.T) {
 			if !strings.Contains(args, "--algorithm") {

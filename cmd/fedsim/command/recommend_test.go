@@ -28,7 +28,7 @@ import (
 // small opens the small synthetic set and the training part of runs on it.
 func small(t *testing.T) (*dataset.Set, dataset.Ratings) {
 	t.Helper()
-	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
+	set, err := read.Open(t.Context(), "synthetic:small-100", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestRecommendFromFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, u := range []int{0, 1, 2, 17, 599} {
+			for _, u := range []int{0, 1, 2, 17, 99} {
 				v := items
 				if own[u] != nil {
 					v = own[u]
@@ -246,7 +246,7 @@ func TestOpenRunRefuses(t *testing.T) {
 		{"another key", "config.yaml", config + "epsilom: 1\n", `unknown key "epsilom"`, nil},
 		{"another rank", "config.yaml", strings.Replace(config, "rank: 2", "rank: 3", 1), "it is 400 x 2; by the run's data and rank it must be 400 x 3", nil},
 		{"another seed", "config.yaml", strings.Replace(config, "\nseed: 1", "\nseed: 2", 1), "the run has a split with digest " + manifest.SplitDigest, results.ErrOtherData},
-		{"other data", "config.yaml", strings.Replace(config, "synthetic:small", "synthetic:ml-1m", 1), "the run was made on synthetic:small with digest " + manifest.DataDigest, results.ErrOtherData},
+		{"other data", "config.yaml", strings.Replace(config, "synthetic:small", "synthetic:ml-1m", 1), "the run was made on synthetic:small-100 with digest " + manifest.DataDigest, results.ErrOtherData},
 		{"data that are gone", "config.yaml", strings.Replace(config, "synthetic:small", "gone.csv", 1), "where they have moved, say --data", os.ErrNotExist},
 		{"a matrix cut short", "item_embeddings.npy", npy[:len(npy)-1], "6399 bytes follow its header; for 400 x 2 numbers there must be 6400", nil},
 		{"a matrix with more", "item_embeddings.npy", npy + "x", "6401 bytes follow its header", nil},
@@ -297,7 +297,7 @@ func TestRecommendFromItemsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	set, _ := small(t)
-	for _, u := range []int{0, 17, 599} {
+	for _, u := range []int{0, 17, 99} {
 		rated, values := train.ByUser().Row(u)
 		top, bottom := 3.5*math.Sqrt(3.5), 3.5
 		for k, j := range rated {

@@ -193,7 +193,7 @@ func hexSession(t *testing.T, dir string) string {
 // organisation is the folder that a session leaves to an organisation with three users and four items.
 func organisation(t *testing.T) string {
 	t.Helper()
-	e := opened.Experiment(t, "algorithm=hfl-sgdmf parties=3 rank=2 rounds=1 data=synthetic:small split.test=0 baselines=quick")
+	e := opened.Experiment(t, "algorithm=hfl-sgdmf accountant=rdp parties=3 rank=2 rounds=1 data=synthetic:small split.test=0 baselines=quick")
 	public, err := agreement.Of(e, e.Session())
 	if err != nil {
 		t.Fatal(err)

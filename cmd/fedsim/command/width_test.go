@@ -21,14 +21,14 @@ func TestSummariesFitTheScreen(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	t.Setenv("FEDSIM_CACHE", t.TempDir())
-	common := []string{"--data", "synthetic:small", "--algorithm", "private-item-bias", "--baselines", "quick"}
+	common := []string{"--data", "synthetic:small-100", "--algorithm", "private-item-bias", "--baselines", "quick"}
 	for _, name := range []string{"a", "b"} {
 		shownAt(t, "1000", slices.Concat([]string{"run", "--name", name, "--epsilon", map[string]string{"a": "1", "b": "20"}[name]}, common)...)
 	}
 	for _, args := range [][]string{
 		slices.Concat([]string{"run", "--name", "c"}, common),
-		slices.Concat([]string{"run", "--name", "d"}, []string{"--data", "synthetic:small", "--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--baselines", "quick", "--rounds", "2"}),
-		{"compare", filepath.Join("runs", "a"), filepath.Join("runs", "b")},
+		slices.Concat([]string{"run", "--name", "d"}, []string{"--data", "synthetic:small-100", "--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--baselines", "quick", "--rounds", "2"}),
+		{"compare", filepath.Join("runs", "a"), filepath.Join("runs", "b"), "--resamples", "1000"},
 		slices.Concat([]string{"plan"}, common[:4]),
 		slices.Concat([]string{"plan", "--verbose", "--secagg", "real"}, common[:4]),
 		{"audit", "--algorithm", "private-item-bias", "--runs", "40"},
