@@ -116,7 +116,7 @@ func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	return parser, nil
 }
 
-// only leaves out all commands but the one that a call names: to read the flags of all takes longer than most calls need.
+// only leaves out the commands that a call does not name: to read the flags of all takes longer than most calls need.
 func only(tree any, call []string) kong.Option {
 	v := reflect.ValueOf(tree)
 	named := func(field string) bool { return len(call) > 0 && strings.EqualFold(field, call[0]) }
