@@ -191,7 +191,7 @@ type Packed interface {
 	// Row returns the items that a user rated, ascending, and the ratings, in the memory of what it is given as far as that is enough.
 	Row(user int, items []int32, values []float32) ([]int32, []float32)
 	// Divide calls part with every rating, by user, then item, and returns a view of the ratings of each part. Parts are 0, 1 and 2.
-	// The views share one bit a rating, and a second if there are ratings of part 1 and of part 2.
+	// The view of part 0 takes one bit of memory for each rating, and 8 bytes for each user. The others are packed anew, in memory.
 	Divide(part func(user int, item int32) byte) [3]Packed
 }
 

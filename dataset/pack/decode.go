@@ -22,8 +22,7 @@ import (
 
 type view struct {
 	file  *packFile
-	of    *division // nil: all ratings of the file
-	part  byte      // of the division
+	in    *subset // nil: all ratings of the file
 	count int
 }
 
@@ -31,10 +30,22 @@ func (v *view) Len() int { return v.count }
 
 func (v *view) Size() int {
 	size := len(v.file.records) + len(v.file.offsets)
-	if v.of != nil {
-		size += 8 * (len(v.of.first) + len(v.of.digits[0]) + len(v.of.digits[1]))
+	if v.in != nil {
+		size += 8 * (len(v.in.first) + len(v.in.bits))
 	}
 	return size
+}
+
+// subset says which ratings of a file belong to a view.
+type subset struct {
+	first []int    // the number of ratings before each user
+	bits  []uint64 // a bit of each rating, and a word more
+}
+
+// from returns the bits of 64 ratings, the first one lowest.
+func (s *subset) from(rating int) uint64 {
+	at, by := rating>>6, uint(rating&63)
+	return s.bits[at]>>by | s.bits[at+1]<<(64-by)
 }
 
 // packFile is a file in the packed form that was checked, and must not change from then on.
@@ -46,10 +57,9 @@ type packFile struct {
 
 func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
 
-// decode returns the ratings of a user, by item. It uses the memory of items and values as far as they
-// reach. Of a division, it returns only the ratings of a part. Its error names the fault of the
-// record.
-func (f *packFile) decode(user int, of *division, part byte, items []int32, values []float32) ([]int32, []float32, error) {
+// decode returns the ratings of a user that are in a subset (nil: all), by item. It uses the memory of items and values as far as
+// they reach. Its error names the fault of the record.
+func (f *packFile) decode(user int, in *subset, items []int32, values []float32) ([]int32, []float32, error) {
 	b := f.records[f.offset(user):f.offset(user+1)]
 	n, b, err := uvarint(b)
 	if err != nil {
@@ -59,35 +69,58 @@ func (f *packFile) decode(user int, of *division, part byte, items []int32, valu
 		return nil, nil, fmt.Errorf("%d ratings in %d bytes", n, len(b))
 	}
 	items, values = slices.Grow(items[:0], int(n))[:n], slices.Grow(values[:0], int(n))[:n]
-	next := uint64(0)
-	if f.Raw || uint64(f.Items)<<f.digits > math.MaxInt32 {
-		next, b, err = f.wide(b, items, values)
-	} else if b, err = numbers(b, items); err == nil {
-		next, err = f.steps(items, values)
+	var some [64]uint64
+	size, value := len(some), f.value
+	if f.Raw { // a float stands behind each number
+		size, value = 1, make([]float32, 1)
+	}
+	kept, next, step := 0, uint64(0), uint64(0) // how many, the item behind the last one, and the largest step
+	for from := 0; from < len(items); from += size {
+		keep, block := ^uint64(0), some[:min(len(items)-from, size)]
+		if in != nil {
+			keep = in.from(in.first[user] + from)
+		}
+		if b, err = numbers(b, block); err != nil {
+			return nil, nil, err
+		}
+		if f.Raw {
+			if len(b) < 4 {
+				return nil, nil, errCut
+			}
+			value[0], b = math.Float32frombits(binary.LittleEndian.Uint32(b)), b[4:]
+			if v := float64(value[0]); !(v >= f.least && v <= f.most) {
+				return nil, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", v, f.Min, f.Max)
+			}
+		}
+		digits, low := f.digits&63, uint64(len(value)-1)
+		for _, x := range block {
+			next, step = next+x>>digits, max(step, x&low)
+			items[kept], values[kept] = int32(next), value[x&low]
+			next, kept, keep = next+1, kept+int(keep&1), keep>>1
+		}
+		if next > uint64(f.Items) {
+			return nil, nil, fmt.Errorf("an item beyond the %d there are", f.Items)
+		}
 	}
 	switch {
-	case err != nil:
-		return nil, nil, err
-	case next > uint64(f.Items):
-		return nil, nil, fmt.Errorf("an item beyond the %d there are", f.Items)
+	case step >= uint64(len(f.Levels)) && n > 0 && !f.Raw:
+		return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(f.Levels))
 	case len(b) > 0:
 		return nil, nil, fmt.Errorf("%d bytes behind its ratings", len(b))
 	}
-	if of != nil {
-		n = uint64(of.take(of.first[user], part, items, values))
-	}
-	return items[:n], values[:n], nil
+	return items[:kept], values[:kept], nil
 }
 
-// numbers reads numbers below 2^31, as many as out has room for, and returns the bytes behind them.
-func numbers(b []byte, out []int32) ([]byte, error) {
+// numbers reads numbers, as many as out has room for, and returns the bytes behind them. Numbers above 2^48, which skip more items than
+// there may be, become 2^48, so that a sum of 64 fits.
+func numbers(b []byte, out []uint64) ([]byte, error) {
 	for len(out) > 0 {
 		if len(out) >= 4 && len(b) >= 8 { // four numbers of at most two bytes
 			w, used, long, four := binary.LittleEndian.Uint64(b), uint64(0), uint64(0), out[:4]
 			for i := range four { // no branch by whether a number has one byte or two, which is hard to foresee
 				long |= w & (w >> 8)
 				two := w >> 7 & 1
-				four[i] = int32(w&0x7f | w>>1&0x3f80&-two)
+				four[i] = w&0x7f | w>>1&0x3f80&-two
 				w >>= (8 + 8*two) & 63
 				used += 1 + two
 			}
@@ -100,51 +133,9 @@ func numbers(b []byte, out []int32) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[0], b, out = int32(min(x, math.MaxInt32)), rest, out[1:]
+		out[0], b, out = min(x, 1<<48), rest, out[1:]
 	}
 	return b, nil
-}
-
-// steps turns the numbers of a record into items and ratings. It returns the item behind the last one.
-func (f *packFile) steps(items []int32, values []float32) (uint64, error) {
-	next, levels, digits, low := uint64(0), f.Levels, f.digits&63, int32(1)<<f.digits-1
-	values = values[:len(items)]
-	for k, x := range items {
-		if int(x&low) >= len(levels) {
-			return 0, fmt.Errorf("step %d of a scale of %d", x&low, len(levels))
-		}
-		next += uint64(x >> digits)
-		items[k], values[k] = int32(next), levels[x&low]
-		next++
-	}
-	return next, nil
-}
-
-// wide reads a record whose numbers may be 2^31 or more, or whose ratings are floats. It returns the item behind the last one.
-func (f *packFile) wide(b []byte, items []int32, values []float32) (next uint64, rest []byte, err error) {
-	for k := range items {
-		var x uint64
-		if x, b, err = uvarint(b); err != nil {
-			return 0, nil, err
-		}
-		step := x & (1<<f.digits - 1)
-		switch {
-		case f.Raw && len(b) < 4:
-			return 0, nil, errCut
-		case f.Raw:
-			values[k], b = math.Float32frombits(binary.LittleEndian.Uint32(b)), b[4:]
-			if v := float64(values[k]); !(v >= f.least && v <= f.most) {
-				return 0, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", values[k], f.Min, f.Max)
-			}
-		case step >= uint64(len(f.Levels)):
-			return 0, nil, fmt.Errorf("step %d of a scale of %d", step, len(f.Levels))
-		default:
-			values[k] = f.Levels[step]
-		}
-		next = min(next+x>>f.digits, math.MaxInt32) + 1 // never more than 64 bits: both are below 2^63
-		items[k] = int32(next - 1)
-	}
-	return next, b, nil
 }
 
 var errCut = errors.New("its last number is cut off")
@@ -165,7 +156,7 @@ func (v *view) Row(user int, items []int32, values []float32) ([]int32, []float3
 	if v.count == 0 {
 		return items[:0], values[:0]
 	}
-	items, values, err := v.file.decode(user, v.of, v.part, items, values)
+	items, values, err := v.file.decode(user, v.in, items, values)
 	if err != nil { // it was whole when it was opened
 		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
 	}
@@ -265,7 +256,7 @@ func (f *packFile) checkRecords(from, to int) (ratings int, err error) {
 	var items []int32
 	var values []float32
 	for u := from; u < to; u++ {
-		if items, values, err = f.decode(u, nil, 0, items, values); err != nil {
+		if items, values, err = f.decode(u, nil, items, values); err != nil {
 			return ratings, fmt.Errorf("the record of user %d of %d: %w", u+1, f.Users, err)
 		}
 		ratings += len(items)
@@ -343,70 +334,46 @@ func FromBytes(ctx context.Context, data []byte, o Options) (*dataset.Set, error
 	return set, nil
 }
 
-// division holds the part of every rating of a file: 0, 1 or 2.
-type division struct {
-	first  []int       // the number of ratings before each user
-	digits [2][]uint64 // a bit of each rating and a word more: the low and the high binary digit of its part; nil: all are 0
-}
-
-// bits returns a bit for each of 64 ratings, the first one lowest, which says whether the rating belongs to the part.
-func (d *division) bits(rating int, part byte) uint64 {
-	keep := ^uint64(0)
-	for i, digit := range d.digits {
-		var word uint64
-		if digit != nil {
-			at, by := rating>>6, uint(rating&63)
-			word = digit[at]>>by | digit[at+1]<<(64-by)
-		}
-		keep &= word ^ (uint64(part>>i&1) - 1) // of a part with the digit 0: the other bits
-	}
-	return keep
-}
-
-// take moves the ratings of a part to the front and returns their number. The first one is so many ratings behind the file's first.
-func (d *division) take(first int, part byte, items []int32, values []float32) int {
-	kept := 0
-	values = values[:len(items)]
-	for from := 0; from < len(items); from += 64 {
-		keep := d.bits(first+from, part)
-		for k := from; k < min(from+64, len(items)); k++ {
-			items[kept], values[kept] = items[k], values[k]
-			kept += int(keep & 1)
-			keep >>= 1
-		}
-	}
-	return kept
-}
-
-// Divide keeps no digit that is 0 for every rating.
+// Divide packs the ratings of parts 1 and 2 anew: who reads these few does not read past all others.
 func (v *view) Divide(part func(user int, item int32) byte) [3]dataset.Packed {
-	f := v.file
-	d := &division{first: make([]int, f.Users)}
-	var counts [3]int
+	f, w := v.file, NewWriter(io.Discard, v.file.Levels)
+	in := &subset{make([]int, f.Users), make([]uint64, v.count/64+2)}
+	parts := [3]*view{{file: f, in: in}}
+	for p := 1; p < len(parts); p++ {
+		parts[p] = &view{file: &packFile{footer: f.footer, offsets: make([]byte, 8)}}
+	}
+	var items [4][]int32 // of a user in each part, and in all
+	var values [4][]float32
 	rating := 0
-	var items []int32
-	var values []float32
 	for u := range f.Users {
-		items, values = v.Row(u, items, values)
-		d.first[u] = rating
-		for _, j := range items {
+		items[3], values[3] = v.Row(u, items[3], values[3])
+		in.first[u] = rating
+		for p := range parts {
+			items[p], values[p] = items[p][:0], values[p][:0]
+		}
+		for k, j := range items[3] {
 			p := part(u, j)
-			counts[p]++
-			for i := range d.digits {
-				if p>>i&1 == 0 {
-					continue
-				}
-				if d.digits[i] == nil {
-					d.digits[i] = make([]uint64, v.count/64+2)
-				}
-				d.digits[i][rating>>6] |= 1 << (rating & 63)
+			items[p], values[p] = append(items[p], j), append(values[p], values[3][k])
+			if p == 0 {
+				in.bits[rating>>6] |= 1 << (rating & 63)
 			}
 			rating++
 		}
+		for p, x := range parts {
+			if x.count += len(items[p]); p > 0 {
+				x.file.records = w.record(x.file.records, items[p], values[p])
+				x.file.offsets = binary.LittleEndian.AppendUint64(x.file.offsets, uint64(len(x.file.records)))
+			}
+		}
 	}
 	var views [3]dataset.Packed
-	for p, n := range counts {
-		views[p] = &view{file: f, of: d, part: byte(p), count: n}
+	for p, x := range parts {
+		if x.count == 0 {
+			x.file = f // nothing is read of it
+		} else if p > 0 {
+			x.file.records, x.file.offsets = slices.Clone(x.file.records), slices.Clone(x.file.offsets) // without room to grow
+		}
+		views[p] = x
 	}
 	return views
 }

@@ -193,6 +193,20 @@ func TestRawRatings(t *testing.T) {
 	if d := cmp.Diff(set, got); d != "" {
 		t.Error(d)
 	}
+	packed, err := pack.FromBytes(t.Context(), packedBytes(t, set), pack.Options{Packed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := split.Divide(packed, split.Params{Validation: 0.3})
+	want, err2 := split.Divide(set, split.Params{Validation: 0.3})
+	if err = errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []struct{ got, want dataset.Ratings }{{parts.Train, want.Train}, {parts.Validation, want.Validation}, {parts.Test, want.Test}} {
+		if d := cmp.Diff(part.want, part.got.Unpack()); d != "" {
+			t.Fatal(d)
+		}
+	}
 }
 
 // rebuilt is a packed file with its footer changed, and a digest that holds.

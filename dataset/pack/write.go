@@ -154,7 +154,17 @@ func (p *Writer) write(b []byte) {
 
 // Record writes the ratings of the next user, whose items ascend.
 func (p *Writer) Record(items []int32, values []float32) error {
-	b, next := binary.AppendUvarint(p.buf[:0], uint64(len(items))), int32(0)
+	p.buf = p.record(p.buf[:0], items, values)
+	p.Ratings += len(items)
+	p.Records += len(p.buf)
+	p.offsets = append(p.offsets, uint64(p.Records))
+	p.write(p.buf)
+	return p.err
+}
+
+// record appends a user's record.
+func (p *Writer) record(b []byte, items []int32, values []float32) []byte {
+	b, next := binary.AppendUvarint(b, uint64(len(items))), int32(0)
 	for k, j := range items {
 		b = binary.AppendUvarint(b, uint64(j-next)<<p.digits|p.step[values[k]])
 		if p.Raw {
@@ -162,12 +172,7 @@ func (p *Writer) Record(items []int32, values []float32) error {
 		}
 		next = j + 1
 	}
-	p.buf = b
-	p.Ratings += len(items)
-	p.Records += len(b)
-	p.offsets = append(p.offsets, uint64(p.Records))
-	p.write(b)
-	return p.err
+	return b
 }
 
 // Close writes what stands behind the records, of a set that need not have its ratings.
@@ -230,8 +235,9 @@ type footer struct {
 	ItemIDs  int `json:"item_ids_bytes"`
 	Features int `json:"features_bytes"`
 
-	digits      uint    // low bits of a number that are the step of the scale; the high ones are the items left out before it
-	least, most float64 // the scale, in float32 as ratings are
+	digits      uint      // low bits of a number that are the step of the scale; the high ones are the items left out before it
+	value       []float32 // of each number of so many bits: its level, or 0
+	least, most float64   // the scale, in float32 as ratings are
 }
 
 // readFooter reads what a packed file says of itself, and returns the sections that it has.
@@ -279,6 +285,7 @@ func (f *footer) validate(sections int) error {
 		}
 	}
 	f.digits = digitsOf(len(f.Levels))
+	f.value = append(slices.Clone(f.Levels), make([]float32, 1<<f.digits-len(f.Levels))...)
 	if len(f.Digest) != 2*sha256.Size || strings.Trim(f.Digest, "0123456789abcdef") != "" {
 		return fmt.Errorf("its digest %s is no SHA-256 in hex", idtext.Quote([]byte(f.Digest)))
 	}
