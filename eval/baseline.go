@@ -4,6 +4,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -72,8 +73,13 @@ const (
 // ItemBias fits regularised user and item biases by alternating ridge
 // regressions. It sees all ratings: it is not private.
 func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
-	b := &Biases{Mean: train.Mean(), Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
-	rows, sums, counts := train.ByUser(), make([]float64, train.Items), Popularity(train)
+	b := &Biases{Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
+	rows, sums, counts := train.ByUser(), make([]float64, train.Items), make([]float64, train.Items)
+	train.Each(func(_, j int32, v float32) {
+		b.Mean += float64(v)
+		counts[j]++
+	})
+	b.Mean /= float64(train.Len())
 	parts := (train.Users + biasPart - 1) / biasPart
 	wave := make([][]float64, min(biasWave, parts))
 	for i := range wave {
@@ -136,9 +142,7 @@ func (p Popular) Predict(_ int, items []int32, out []float64) {
 	}
 }
 
-// Popularity counts the training ratings of every item.
-func Popularity(train dataset.Ratings) Popular {
-	p := make(Popular, train.Items)
-	train.Each(func(_, j int32, _ float32) { p[j]++ })
-	return p
+// Popularity returns the number of training ratings of every item.
+func (t *Test) Popularity() Popular {
+	return lists.Map(t.fame.ratings, func(n int) float64 { return float64(n) })
 }

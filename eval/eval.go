@@ -47,13 +47,15 @@ type Test struct {
 
 	train *dataset.Rows // the training ratings
 	known *dataset.Rows // the training ratings or, with implicit feedback, the histories of the test's users
+	fame  fame
 }
 
 // NewTest makes the test of a split, on the rating scale from low to high. held is nil if the split
 // is of ratings and not of users. buckets is the number of buckets of popularity.
 func NewTest(s *split.Parts, low, high float64, buckets int) Test {
-	t := Test{Rows: s.Test.ByUser(), Held: s.Held, Buckets: NewBuckets(s.Train, buckets), Min: low, Max: high, train: s.Train.ByUser()}
-	t.known = t.train
+	t := Test{Rows: s.Test.ByUser(), Held: s.Held, Min: low, Max: high, train: s.Train.ByUser()}
+	t.known, t.fame = t.train, newFame(s.Train)
+	t.Buckets = bucketsOf(t.fame.ratings, buckets)
 	if s.Held != nil {
 		t.known = s.Held.Test.History.ByUser()
 	}

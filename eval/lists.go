@@ -111,11 +111,10 @@ func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *List
 	if t.Held == nil {
 		out.Relevant, out.OfUsers = &q.Relevant, of
 	}
-	known := newFame(t.train, len(t.Buckets.of))
 	for _, k := range q.Cutoffs {
 		m := ListMetrics{K: k}
 		m.accuracy(users, out.ByUser)
-		m.diversity(users, known)
+		m.diversity(users, t.fame)
 		out.At = append(out.At, m)
 	}
 	return out
@@ -355,18 +354,16 @@ type fame struct {
 	users   int    // users with a rating in training
 }
 
-func newFame(train *dataset.Rows, items int) fame {
-	f := fame{ratings: make([]int, items), tail: make([]bool, items)}
-	for u := range train.Len() {
-		train.Lend(u, func(row []int32, _ []float32) {
-			for _, j := range row {
-				f.ratings[j]++
-			}
-			if len(row) > 0 {
-				f.users++
-			}
-		})
-	}
+func newFame(train dataset.Ratings) fame {
+	f := fame{ratings: make([]int, train.Items), tail: make([]bool, train.Items)}
+	rated := make([]bool, train.Users)
+	train.Each(func(u, j int32, _ float32) {
+		f.ratings[j]++
+		if !rated[u] {
+			rated[u] = true
+			f.users++
+		}
+	})
 	var order []int
 	for j, n := range f.ratings {
 		if n > 0 {

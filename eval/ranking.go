@@ -49,9 +49,9 @@ type Buckets struct {
 // NewBuckets orders the items by their training ratings, the most rated first, and among equals by
 // index. It divides them into buckets whose sizes differ by at most one. It reads exact counts: use
 // it for measuring only.
-func NewBuckets(train dataset.Ratings, n int) Buckets {
-	counts := make([]int, train.Items)
-	train.Each(func(_, j int32, _ float32) { counts[j]++ })
+func NewBuckets(train dataset.Ratings, n int) Buckets { return bucketsOf(newFame(train).ratings, n) }
+
+func bucketsOf(counts []int, n int) Buckets {
 	b := Buckets{of: PopularityRanks(counts, n), sizes: make([]int, n)}
 	for _, bucket := range b.of {
 		b.sizes[bucket]++

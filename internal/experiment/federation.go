@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
@@ -187,15 +188,16 @@ func (e *Experiment) Baselines() []algorithm.Baseline {
 		list = append(list, algorithm.Baseline{Name: name, Note: note, Predict: func(run protocol.Runner) (model.Predictor, error) { return predict(run), nil }})
 	}
 	if e.Held != nil {
-		add("popularity", "one list for all, not private", func(protocol.Runner) model.Predictor { return eval.Popularity(train) })
+		add("popularity", "one list for all, not private", func(protocol.Runner) model.Predictor { return e.Test.Popularity() })
 		return list
 	}
+	mean := sync.OnceValue(func() eval.Constant { return eval.GlobalMean(train) })
 	if train.Items > 1 { // else a regression: each user has one label
 		add("user_mean", "each user's own mean", func(run protocol.Runner) model.Predictor {
-			return eval.UserMean(e.Train, float64(eval.GlobalMean(train)), run)
+			return eval.UserMean(e.Train, float64(mean()), run)
 		})
 	}
-	add("global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return eval.GlobalMean(train) })
+	add("global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return mean() })
 	if train.Items > 1 {
 		add("item_bias", "user and item biases, not private", func(run protocol.Runner) model.Predictor { return eval.ItemBias(train, run) })
 	}

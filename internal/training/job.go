@@ -140,7 +140,7 @@ func (j *job) lists(e *experiment.Experiment, m *model.Trained) error {
 		return nil
 	}
 	j.result.Spread = e.Test.Spread(errs, q.ByUser)
-	popular := map[string]eval.Popular{results.ExactCounts: eval.Popularity(e.Ratings)}
+	popular := map[string]eval.Popular{results.ExactCounts: e.Test.Popularity()}
 	for _, x := range m.Matrices {
 		if x.Name == algorithm.ItemCounts {
 			popular[results.ReleasedCounts] = x.Data()
