@@ -186,7 +186,7 @@ func (r *Rows) Times(u int) []float64 {
 type Packed interface {
 	// Len returns the number of ratings.
 	Len() int
-	// Size returns how many bytes the ratings take, in memory or of a file that is mapped.
+	// Size returns how many bytes their records take, in memory or of a file that is mapped.
 	Size() int
 	// Row returns the items that a user rated, ascending, and the ratings, in the memory of what it is given as far as that is enough.
 	Row(user int, items []int32, values []float32) ([]int32, []float32)

@@ -28,13 +28,7 @@ type view struct {
 
 func (v *view) Len() int { return v.count }
 
-func (v *view) Size() int {
-	size := len(v.file.records) + len(v.file.offsets)
-	if v.in != nil {
-		size += 8 * (len(v.in.first) + len(v.in.bits))
-	}
-	return size
-}
+func (v *view) Size() int { return len(v.file.records) + len(v.file.offsets) }
 
 // subset says which ratings of a file belong to a view.
 type subset struct {
@@ -92,12 +86,7 @@ func (f *packFile) decode(user int, in *subset, items []int32, values []float32)
 				return nil, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", v, f.Min, f.Max)
 			}
 		}
-		digits, low := f.digits&63, uint64(len(value)-1)
-		for _, x := range block {
-			next, step = next+x>>digits, max(step, x&low)
-			items[kept], values[kept] = int32(next), value[x&low]
-			next, kept, keep = next+1, kept+int(keep&1), keep>>1
-		}
+		kept, next, step = steps(block, keep, f.digits, value, kept, next, step, items, values)
 		if next > uint64(f.Items) {
 			return nil, nil, fmt.Errorf("an item beyond the %d there are", f.Items)
 		}
@@ -111,21 +100,32 @@ func (f *packFile) decode(user int, in *subset, items []int32, values []float32)
 	return items[:kept], values[:kept], nil
 }
 
+// steps turns numbers into items and ratings, and adds those to keep. It returns how many there are now, the item behind the last one, and
+// the largest step.
+func steps(numbers []uint64, keep uint64, digits uint, value []float32, kept int, next, step uint64, items []int32, values []float32) (int, uint64, uint64) {
+	at, low := 0, uint64(len(value)-1)
+	items, values = items[kept:kept+len(numbers)], values[kept:kept+len(numbers)]
+	for _, x := range numbers {
+		next, step = next+x>>(digits&63), max(step, x&low)
+		items[at], values[at] = int32(next), value[x&low]
+		next, at, keep = next+1, at+int(keep&1), keep>>1
+	}
+	return kept + at, next, step
+}
+
 // numbers reads numbers, as many as out has room for, and returns the bytes behind them. Numbers above 2^48, which skip more items than
 // there may be, become 2^48, so that a sum of 64 fits.
 func numbers(b []byte, out []uint64) ([]byte, error) {
 	for len(out) > 0 {
 		if len(out) >= 4 && len(b) >= 8 { // four numbers of at most two bytes
-			w, used, long, four := binary.LittleEndian.Uint64(b), uint64(0), uint64(0), out[:4]
-			for i := range four { // no branch by whether a number has one byte or two, which is hard to foresee
-				long |= w & (w >> 8)
-				two := w >> 7 & 1
-				four[i] = w&0x7f | w>>1&0x3f80&-two
-				w >>= (8 + 8*two) & 63
-				used += 1 + two
-			}
-			if long&0x80 == 0 {
-				b, out = b[used:], out[4:]
+			// No branch by whether a number has one byte or two, which is hard to foresee.
+			w0 := binary.LittleEndian.Uint64(b)
+			w1 := behind(w0)
+			w2 := behind(w1)
+			w3 := behind(w2)
+			if (w0&(w0>>8)|w1&(w1>>8)|w2&(w2>>8)|w3&(w3>>8))&0x80 == 0 {
+				out[0], out[1], out[2], out[3] = short(w0), short(w1), short(w2), short(w3)
+				b, out = b[4+(w0>>7&1+w1>>7&1+w2>>7&1+w3>>7&1):], out[4:]
 				continue
 			}
 		}
@@ -137,6 +137,10 @@ func numbers(b []byte, out []uint64) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// short is the number of one or two bytes at the low end of a word, and behind returns what is behind it.
+func short(w uint64) uint64  { return w&0x7f | w>>1&0x3f80&-(w>>7&1) }
+func behind(w uint64) uint64 { return w >> 8 >> (w >> 4 & 8) }
 
 var errCut = errors.New("its last number is cut off")
 
