@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -309,27 +310,37 @@ func (p Params) eachUser(rows *dataset.Rows, v *model.Matrix, run protocol.Runne
 	return f
 }
 
-// trainAlone returns a user's embedding after stage 3. Its rows of V are compacted to 0..n-1, since no
+// trainAlone returns a user's embedding after stage 3. Its rows of V are a user's own, since no
 // other row is touched. They are not kept, because no prediction of a training rating is needed.
 func (p Params) trainAlone(r model.Ratings, start *model.Matrix, steps int) []float64 {
-	own := model.NewMatrix(len(r.Items), p.Rank)
-	compact := model.Ratings{Items: model.Indices(len(r.Items)), Values: r.Values}
-	for k, j := range r.Items {
-		copy(own.Row(k), start.Row(int(j)))
-	}
-	u := p.User(compact, own)
+	u, memory, at := p.User(r, start), alones.Get().(*[]float64), 0
+	defer alones.Put(memory)
+	all := slices.Grow((*memory)[:0], len(r.Items)*p.Rank)[:len(r.Items)*p.Rank]
+	*memory = all
 	for k, x := range r.Values {
-		v := own.Row(k)
+		v := all[k*p.Rank : (k+1)*p.Rank]
+		copy(v, start.Row(int(r.Items[k])))
 		for range steps {
-			slope := (float64(x) - model.Dot(u, v)) / p.MaxRating
-			for i := range v {
-				v[i] += slope * u[i]
+			slope, norm := (float64(x)-model.Dot(u, v))/p.MaxRating, 0.
+			for i, y := range v { // as Project does, in one loop
+				if y += slope * u[i]; y < 0 {
+					y = 0
+				}
+				v[i] = y
+				norm += y * y
 			}
-			Project(v, p.MaxRating)
+			Shrink(v, norm, p.MaxRating)
 		}
 	}
-	return p.User(compact, own)
+	p.fit(r, func(int, []float64) []float64 { // asks for the rows in the order of the ratings
+		at += p.Rank
+		return all[at-p.Rank : at]
+	}, u)
+	return u
 }
+
+// alones lends the rows of one user after the other.
+var alones = sync.Pool{New: func() any { return new([]float64) }}
 
 // Pass takes one projected gradient step on u_i and v_j for each rating, in the given order: plain
 // stochastic gradient descent on ratings in one place. users, items and values hold the user, the
