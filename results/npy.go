@@ -180,6 +180,7 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
 		left, in := make([][]int32, len(listed)), make([]model.Buffer, len(listed)) // items of the user in each part
 		var all model.Buffer
+		var line [3]string
 		read := func(rows *dataset.Rows, u int, b *model.Buffer) []int32 {
 			b.Items, b.Values = rows.Into(u, b.Items, b.Values)
 			return b.Items
@@ -198,7 +199,8 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 				if name == "" {
 					continue
 				}
-				if err := row(e.Data.UserIDs[u], e.Data.ItemIDs[j], name); err != nil {
+				line = [3]string{e.Data.UserIDs[u], e.Data.ItemIDs[j], name}
+				if err := row(line[:]...); err != nil {
 					return err
 				}
 			}

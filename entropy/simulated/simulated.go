@@ -17,13 +17,16 @@ import (
 // New returns the source of one party in the run of a seed. Streams of different (seed, party,
 // label, n) are independent; the same four repeat the same bytes.
 func New(seed uint64, party string) entropy.Source {
-	prefix := sha256.Sum256(item(item([]byte("fedsim/entropy/simulated\x00"),
-		binary.BigEndian.AppendUint64(nil, seed)), []byte(party)))
+	prefix := sha256.Sum256(item(item(append(make([]byte, 0, room), "fedsim/entropy/simulated\x00"...),
+		binary.BigEndian.AppendUint64(make([]byte, 0, 8), seed)), []byte(party)))
 	return source.New(func(label string, n uint64) io.Reader {
-		key := sha256.Sum256(item(binary.BigEndian.AppendUint64(prefix[:], n), []byte(label)))
+		key := sha256.Sum256(item(binary.BigEndian.AppendUint64(append(make([]byte, 0, room), prefix[:]...), n), []byte(label)))
 		return entropy.Keyed(key[:16])
 	})
 }
+
+// room for what is hashed, so that it needs none of the heap.
+const room = 96
 
 // Numbered returns a source whose streams with number n, of any label, come from of(n).
 func Numbered(of func(n uint64) entropy.Source) entropy.Source {
