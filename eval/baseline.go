@@ -18,7 +18,7 @@ func (c Constant) Predict(_ int, items []int32, out []float64) {
 }
 
 // GlobalMean predicts the mean of the training ratings.
-func GlobalMean(train dataset.Ratings) Constant { return Constant(train.Mean()) }
+func (t *Test) GlobalMean() Constant { return Constant(t.fame.mean) }
 
 // UserMeans predicts each user's own mean, which the user's client can compute alone.
 type UserMeans []float64
@@ -74,12 +74,8 @@ const (
 // regressions. It sees all ratings: it is not private.
 func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 	b := &Biases{Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
-	rows, sums, counts := train.ByUser(), make([]float64, train.Items), make([]float64, train.Items)
-	train.Each(func(_, j int32, v float32) {
-		b.Mean += float64(v)
-		counts[j]++
-	})
-	b.Mean /= float64(train.Len())
+	rows, sums, known := train.ByUser(), make([]float64, train.Items), newFame(train)
+	b.Mean = known.mean
 	parts := (train.Users + biasPart - 1) / biasPart
 	wave := make([][]float64, min(biasWave, parts))
 	for i := range wave {
@@ -117,7 +113,7 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 			break
 		}
 		for j := range b.Item {
-			b.Item[j] = sums[j] / (counts[j] + biasRidge)
+			b.Item[j] = sums[j] / (float64(known.ratings[j]) + biasRidge)
 		}
 	}
 	return b

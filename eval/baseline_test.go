@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -35,7 +36,11 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 func TestMeans(t *testing.T) {
-	near(t, "global mean", float64(eval.GlobalMean(small)), 3, 1e-12)
+	test := eval.NewTest(&split.Parts{Train: small}, 1, 5, 1)
+	near(t, "global mean", float64(test.GlobalMean()), 3, 1e-12)
+	if got, want := test.Popularity(), (eval.Popular{2, 2, 2}); !slices.Equal(got, want) {
+		t.Errorf("popularity %v, want %v", got, want)
+	}
 	means := eval.UserMean(small.ByUser(), 3, protocol.Workers(2))
 	for u, want := range []float64{4, 3, 1, 3} { // the last user has no rating
 		near(t, "user mean", predict(means, u, 0)[0], want, 1e-6)

@@ -352,18 +352,21 @@ type fame struct {
 	ratings []int  // of each item in training
 	tail    []bool // whether the item is in the tail: the least rated tenth of the rated items
 	users   int    // users with a rating in training
+	mean    float64
 }
 
 func newFame(train dataset.Ratings) fame {
 	f := fame{ratings: make([]int, train.Items), tail: make([]bool, train.Items)}
 	rated := make([]bool, train.Users)
-	train.Each(func(u, j int32, _ float32) {
+	train.Each(func(u, j int32, v float32) {
 		f.ratings[j]++
+		f.mean += float64(v)
 		if !rated[u] {
 			rated[u] = true
 			f.users++
 		}
 	})
+	f.mean /= float64(train.Len())
 	var order []int
 	for j, n := range f.ratings {
 		if n > 0 {

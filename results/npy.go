@@ -174,7 +174,10 @@ func parts(e *experiment.Experiment) []part {
 // writeSplit writes split.csv: the part of each rating outside of training, in the order of the data. A rating in no part,
 // for example with too few stars or later than the training ratings, is left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
-	listed := append([]part{{"", e.Split.Train}}, parts(e)...) // training ratings are not written
+	listed, others := parts(e), "" // training ratings are not written
+	if e.Split.Train.Len()+e.Split.Validation.Len()+e.Split.Test.Len() < e.Data.Len() {
+		listed, others = append(listed, part{"", e.Split.Train}), "left-out"
+	}
 	rows := lists.Map(listed, func(p part) *dataset.Rows { return p.ByUser() })
 	data := e.Data.ByUser()
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
@@ -190,7 +193,7 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 				left[i] = read(rows[i], u, &in[i])
 			}
 			for _, j := range read(data, u, &all) {
-				name := "left-out"
+				name := others
 				for i, part := range left { // all parts ascend as the data do
 					if len(part) > 0 && part[0] == j {
 						name, left[i] = listed[i].name, part[1:]

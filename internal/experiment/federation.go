@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
@@ -191,13 +190,12 @@ func (e *Experiment) Baselines() []algorithm.Baseline {
 		add("popularity", "one list for all, not private", func(protocol.Runner) model.Predictor { return e.Test.Popularity() })
 		return list
 	}
-	mean := sync.OnceValue(func() eval.Constant { return eval.GlobalMean(train) })
 	if train.Items > 1 { // else a regression: each user has one label
 		add("user_mean", "each user's own mean", func(run protocol.Runner) model.Predictor {
-			return eval.UserMean(e.Train, float64(mean()), run)
+			return eval.UserMean(e.Train, float64(e.Test.GlobalMean()), run)
 		})
 	}
-	add("global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return mean() })
+	add("global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return e.Test.GlobalMean() })
 	if train.Items > 1 {
 		add("item_bias", "user and item biases, not private", func(run protocol.Runner) model.Predictor { return eval.ItemBias(train, run) })
 	}
