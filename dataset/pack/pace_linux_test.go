@@ -15,9 +15,10 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// TestPartsPace: reading a part of a split costs at most twice the limit, which reads the bare numbers of the records by the standard
-// library. Both are timed in turn, by the processor time of one thread, and the median ratio of 31 turns counts. Hashing every
-// rating again for its part cost 3 to 5 times the limit. A run of lfl-sgdmf with 5 rounds reads a part about 45 times.
+// TestPartsPace: reading the training part of a split costs at most 1.5 times the limit, which reads the bare numbers of all records by the
+// standard library, and reading the test part, a tenth of the ratings, at most half of it. Both are timed in turn, by the processor time of
+// one thread, and the median ratio of 31 turns counts. Hashing every rating again for its part cost 3 to 5 times the limit. A run of
+// lfl-sgdmf with 5 rounds reads the training part 28 times, and the test part 16 times.
 func TestPartsPace(t *testing.T) {
 	effort.LongOnly(t, "four seconds, beside nothing else")
 	set, err := read.Open(t.Context(), "synthetic:ml-10m-7000", read.Options{})
@@ -46,13 +47,16 @@ func TestPartsPace(t *testing.T) {
 	}
 	var items []int32
 	var values []float32
-	for name, part := range map[string]dataset.Ratings{"train": parts.Train, "test": parts.Test} {
+	for name, c := range map[string]struct {
+		part dataset.Ratings
+		most float64
+	}{"train": {parts.Train, 1.5}, "test": {parts.Test, 0.5}} {
 		ratios := make([]float64, 31)
 		for i := range ratios {
 			limit := processor(t, bare)
 			ratios[i] = processor(t, func() (n int) {
 				for u := range set.Users {
-					items, values = part.Packed.Row(u, items, values)
+					items, values = c.part.Packed.Row(u, items, values)
 					n += len(items)
 				}
 				return n
@@ -61,8 +65,8 @@ func TestPartsPace(t *testing.T) {
 		slices.Sort(ratios)
 		ratio := ratios[len(ratios)/2]
 		t.Logf("%s: %.2f of the limit, in half of the turns between %.2f and %.2f", name, ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4])
-		if ratio > 2 {
-			t.Errorf("%s: %.2f of the limit; at most 2 is allowed", name, ratio)
+		if ratio > c.most {
+			t.Errorf("%s: %.2f of the limit; at most %v is allowed", name, ratio, c.most)
 		}
 	}
 }
