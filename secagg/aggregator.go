@@ -2,7 +2,6 @@ package secagg
 
 import (
 	"cmp"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,8 +62,11 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 }
 
 // Use has the aggregator of a simulation take what lost clients had in common with others from the keys that its
-// parties left there.
-func (a *Aggregator) Use(known *Agreements) { a.known = known }
+// parties left there. Signatures of earlier rounds are forgotten.
+func (a *Aggregator) Use(known *Agreements) {
+	a.known = known
+	known.verified.Clear()
+}
 
 // Begin takes the plan of the round that was set up, once, before the first masked input at the latest. It returns ErrPlan for a
 // plan of another setup, and otherwise the errors of protocol.Plan.Validate.
@@ -132,7 +134,7 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 		}
 		return a.verified.shape.Verify(proofContext(a.inputContext(), from), m.Proof)
 	case *protocol.Consistency:
-		if signed := signedSurvivors(a.contexts[ofInputs].Binding, from, a.u1); len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signed, m.Signature) {
+		if !a.known.verifies(a.params, from, signedSurvivors(a.contexts[ofInputs].Binding, from, a.u1), m.Signature) {
 			return ErrSignature
 		}
 		return nil

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"crypto/ecdh"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -76,7 +78,7 @@ func signedSurvivors(binding protocol.Hash, id protocol.ClientID, u1 protocol.Bi
 	return h[:]
 }
 
-// verifyQuorum counts the survivors who signed the client's own set.
+// verifyQuorum counts the survivors who signed the client's own set, until they are enough.
 func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 	if q == nil {
 		return fmt.Errorf("%w: no signatures", ErrQuorum)
@@ -90,14 +92,15 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 		}
 	}
 	var valid atomic.Int64
+	need := Quorum(c.plan.Cohort, len(c.roster.members))
 	run.Each(len(q.Signatures), func(i int) {
 		s := q.Signatures[i]
-		if c.survivors.known.Has(c.roster.find(s.Client)) && len(s.Signature) == ed25519.SignatureSize &&
-			ed25519.Verify(c.party.cfg.Params.Identities[s.Client], signedSurvivors(c.context.Binding, s.Client, c.survivors.known), s.Signature) {
+		if int(valid.Load()) < need && c.survivors.known.Has(c.roster.find(s.Client)) &&
+			c.party.cfg.Agreements.verifies(c.party.cfg.Params, s.Client, signedSurvivors(c.context.Binding, s.Client, c.survivors.known), s.Signature) {
 			valid.Add(1)
 		}
 	})
-	if need, count := Quorum(c.plan.Cohort, len(c.roster.members)), int(valid.Load()); count < need {
+	if count := int(valid.Load()); count < need {
 		return fmt.Errorf("%w: %d valid signatures, %d required", ErrQuorum, count, need)
 	}
 	return nil
@@ -182,8 +185,24 @@ func (a *Aggregator) onesided() []masking {
 // It is for simulations, whose process holds the keys of both parties anyway. In a deployment each
 // party must be without one. It is safe for concurrent use.
 type Agreements struct {
-	mu     sync.RWMutex
-	rounds map[uint64]privateKeys // mask keys, of the present round and of those beside it; 0: the session's channel keys
+	mu       sync.RWMutex
+	rounds   map[uint64]privateKeys // mask keys, of the present round and of those beside it; 0: the session's channel keys
+	verified sync.Map               // the digests of good signatures
+}
+
+// verifies says whether a client signed something. Parties who share their keys verify a signature once for all of them; each
+// party of a deployment verifies it itself.
+func (a *Agreements) verifies(p Params, id protocol.ClientID, signed, signature []byte) bool {
+	if a == nil {
+		return ed25519.Verify(p.Identities[id], signed, signature)
+	}
+	digest := sha256.Sum256(slices.Concat(p.Identities[id], signed, signature))
+	_, known := a.verified.Load(digest)
+	if !known && ed25519.Verify(p.Identities[id], signed, signature) {
+		a.verified.Store(digest, nil)
+		known = true
+	}
+	return known
 }
 
 // privateKeys are found by their public halves.

@@ -126,7 +126,7 @@ func (c *Client) maskings(l layer, among protocol.Bitmap, ctx mask.Context, run 
 			continue
 		}
 		for _, s := range secrets {
-			maskings = append(maskings, Masking{s.secret, s.kind, ctx, spec(r)})
+			maskings = append(maskings, Masking{s.secret, s.kind, ctx, mask.Spec{Name: r.Name, Width: r.Width, Len: r.Len}})
 			sub = append(sub, s.sub)
 		}
 	}

@@ -96,7 +96,7 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 		return c.lie(protocol.StageMaskedInput, err)
 	}
 	ch := channel{c.roster, p.at, c.self}
-	if c.Confirms() && !ch.verify(s) {
+	if c.Confirms() && !c.party.cfg.Agreements.verifies(c.party.cfg.Params, dealer.Client, ch.signed(s.Ciphertext, s.Committed), s.Committed.Signature) {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("shares of client %d: %w", dealer.Client, ErrSignature))
 	}
 	var h holdings
@@ -216,7 +216,7 @@ func checkMasked(p *protocol.Plan, m *protocol.MaskedInput) error {
 		return fmt.Errorf("%w: %d masked vectors and %d others for %d releases", ErrMalformed, len(m.Masked), len(m.Vectors), len(p.Releases))
 	}
 	for i, r := range p.Releases {
-		if !packedFits(r, m.Masked[i]) {
+		if mask.CheckPacked(r.Width, r.Len, m.Masked[i]) != nil {
 			return fmt.Errorf("%w: release %q: %d bytes are no vector of %d coordinates of %d bits", ErrMalformed, r.Name, len(m.Masked[i]), r.Len, r.Width)
 		}
 	}

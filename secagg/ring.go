@@ -245,7 +245,7 @@ func (p *PartialSum) fits(residues [][]byte) error {
 		return fmt.Errorf("%w: %d vectors for %d releases", ErrMalformed, len(residues), len(p.sums))
 	}
 	for i, r := range p.plan.Releases {
-		if p.has(r) && !packedFits(r, residues[i]) || !p.has(r) && len(residues[i]) != 0 {
+		if p.has(r) && mask.CheckPacked(r.Width, r.Len, residues[i]) != nil || !p.has(r) && len(residues[i]) != 0 {
 			return fmt.Errorf("%w: release %q: %d bytes are no sum of the stage %s", ErrMalformed, r.Name, len(residues[i]), p.stage)
 		}
 	}

@@ -100,24 +100,21 @@ func (r *roster) find(id protocol.ClientID) int {
 }
 
 // verify checks the signatures of the advertisements.
-func (r *roster) verify(run protocol.Runner) error {
+func (r *roster) verify(known *Agreements, run protocol.Runner) error {
 	return each(run, len(r.members), func(i int) error {
-		if m := &r.members[i]; !verifyKeys(r.params, r.setting, m.Client, &m.Keys) {
+		if m := &r.members[i]; !known.verifies(r.params, m.Client, signedKeys(r.setting, m.Client, &m.Keys), m.Keys.Signature) {
 			return fmt.Errorf("the keys of client %d: %w", m.Client, ErrSignature)
 		}
 		return nil
 	})
 }
 
-// binding is the hash that masks, and the signatures over survivors, are bound to. It covers the
+// context has the hash that masks, and the signatures over survivors, are bound to. It covers the
 // plan, the model, the setting, the roster, and which of its clients delivered shares.
-func (r *roster) binding(plan *protocol.Plan, arrived partialView) protocol.Hash {
-	h := plan.Hash()
-	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived.whole()).Sum()
-}
-
 func (r *roster) context(plan *protocol.Plan, arrived partialView) mask.Context {
-	return mask.Context{Session: r.setup.Session, Round: r.setup.Round, Binding: r.binding(plan, arrived)}
+	h := plan.Hash()
+	binding := protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived.whole()).Sum()
+	return mask.Context{Session: r.setup.Session, Round: r.setup.Round, Binding: binding}
 }
 
 // changeContext is the context of the masks over the changes of noise. They are put on once U1 is
@@ -154,15 +151,6 @@ func signedKeys(setting protocol.Hash, id protocol.ClientID, k *protocol.Keys) [
 	return h[:]
 }
 
-func verifyKeys(p Params, setting protocol.Hash, id protocol.ClientID, k *protocol.Keys) bool {
-	return len(k.Signature) == ed25519.SignatureSize && ed25519.Verify(p.Identities[id], signedKeys(setting, id, k), k.Signature)
-}
-
-// packedFits says whether src has the form of a packed vector of the release.
-func packedFits(r protocol.Release, src []byte) bool {
-	return mask.CheckPacked(r.Width, r.Len, src) == nil
-}
-
 // vectors are zeros, one for each release.
 func vectors(p *protocol.Plan) ([]*mask.Vector, error) {
 	out := make([]*mask.Vector, len(p.Releases))
@@ -175,15 +163,11 @@ func vectors(p *protocol.Plan) ([]*mask.Vector, error) {
 	return out, nil
 }
 
-func spec(r protocol.Release) mask.Spec {
-	return mask.Spec{Name: r.Name, Width: r.Width, Len: r.Len}
-}
-
 // withTerms opens masks over a release, has them added, and wipes them.
 func withTerms(r protocol.Release, ctx mask.Context, masks []masking, add func([]mask.Term) error) error {
 	terms := make([]mask.Term, len(masks))
 	for i, m := range masks {
-		stream, err := mask.NewStream(m.secret, m.kind, ctx, spec(r))
+		stream, err := mask.NewStream(m.secret, m.kind, ctx, mask.Spec{Name: r.Name, Width: r.Width, Len: r.Len})
 		if err != nil {
 			return err
 		}
@@ -242,7 +226,7 @@ func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Adverti
 	switch {
 	case m.Keys == nil:
 		return fmt.Errorf("%w: no keys", ErrMalformed)
-	case a.Confirms() && !verifyKeys(a.params, a.setting, from, m.Keys):
+	case a.Confirms() && !a.known.verifies(a.params, from, signedKeys(a.setting, from, m.Keys), m.Keys.Signature):
 		return ErrSignature
 	case !a.Confirms() && len(m.Keys.Signature) != 0:
 		return fmt.Errorf("%w: a signature in semi-honest mode", ErrMalformed)

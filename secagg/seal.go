@@ -151,12 +151,6 @@ func (c channel) signed(ciphertext []byte, m *protocol.Commitments) []byte {
 	return h[:]
 }
 
-// verify checks the dealer's signature.
-func (c channel) verify(s *protocol.EncryptedShare) bool {
-	dealer := c.roster.members[c.dealer].Client
-	return ed25519.Verify(c.roster.params.Identities[dealer], c.signed(s.Ciphertext, s.Committed), s.Committed.Signature)
-}
-
 // deriveKey derives 32 bytes from a secret by HKDF with SHA-256, without salt. info binds them to what they are for.
 func deriveKey(secret [32]byte, info []byte) [32]byte {
 	key, _ := hkdf.Key(sha256.New, secret[:], nil, string(info), sha256.Size) // so many bytes there always are

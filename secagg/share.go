@@ -24,7 +24,7 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Share
 	}
 	err := c.join(m)
 	if err == nil && c.Confirms() {
-		err = c.roster.verify(run)
+		err = c.roster.verify(c.party.cfg.Agreements, run)
 	}
 	if err != nil {
 		return nil, c.lie(protocol.StageShare, err)
@@ -188,7 +188,8 @@ func (a *Aggregator) checkDealt(dealer, holder int, s *protocol.EncryptedShare) 
 	if err := checkSealed(s, a.params.Mode, layersOf(a.setup)); err != nil {
 		return err
 	}
-	if ch := (channel{a.roster, dealer, holder}); a.Confirms() && !ch.verify(s) {
+	if ch := (channel{a.roster, dealer, holder}); a.Confirms() &&
+		!a.known.verifies(a.params, a.roster.members[dealer].Client, ch.signed(s.Ciphertext, s.Committed), s.Committed.Signature) {
 		return fmt.Errorf("%w: of what is dealt to client %d", ErrSignature, to)
 	}
 	return nil

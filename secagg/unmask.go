@@ -171,7 +171,7 @@ func (p *PartialSum) checkRemoved(r protocol.Release, removed []byte) ([]int64, 
 		}
 		return removal, nil
 	case protocol.TwoRound:
-		if !packedFits(r, removed) {
+		if mask.CheckPacked(r.Width, r.Len, removed) != nil {
 			return nil, fmt.Errorf("%d bytes are no vector of %d coordinates of %d bits", len(removed), r.Len, r.Width)
 		}
 	default:
