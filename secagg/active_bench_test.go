@@ -20,7 +20,7 @@ func BenchmarkActive(b *testing.B) {
 	for _, n := range []int{benchClients, graph.CompleteUpTo} {
 		p := plan(n, exact("V", 64, 32))
 		p.Cohort = protocol.Cohort{Clients: n, Tolerance: 0.1, Colluders: 0.05}
-		f := newFederation(b, p, secagg.Params{Mode: graph.Active})
+		f := newFederationWith(b, p, secagg.Params{Mode: graph.Active}, nil)
 		f.through(protocol.StageAdvertise)
 		run := func(name string, f func() error) {
 			b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {

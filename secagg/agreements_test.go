@@ -12,29 +12,13 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// shared is a federation whose parties compute what two of them have in common once.
-func shared(t *testing.T, plan *protocol.Plan, a *secagg.Agreements) *federation {
-	t.Helper()
-	f := newFederation(t, plan, secagg.Params{})
-	f.agreements = a
-	for i := range f.clients {
-		f.parties[i] = f.party(i, 0)
-		var err error
-		if f.clients[i], err = join(f.parties[i], plan); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return f
-}
-
 // Clients that share their keys in Agreements deal, mask and sum as clients that compute everything
 // from public keys, byte for byte. A key that is not in Agreements is taken from its public half.
 // Keys are kept for the round after theirs, and no longer.
 func TestAgreements(t *testing.T) {
 	p := plan(20, exact("V", 8, 32))
 	p.Cohort.Tolerance = 0.3
-	apart, together, mixed := newFederation(t, p, secagg.Params{}), shared(t, p, new(secagg.Agreements)), shared(t, p, new(secagg.Agreements))
-	together.aggregator.Use(together.agreements)
+	apart, together, mixed := newFederationWith(t, p, secagg.Params{}, nil), newFederation(t, p, secagg.Params{}), newFederation(t, p, secagg.Params{})
 	mixed.agreements = nil
 	mixed.parties[7] = mixed.party(7, 0)
 	var err error
@@ -90,7 +74,7 @@ func TestAgreements(t *testing.T) {
 		next := *p
 		next.Round = p.Round + uint64(ahead)
 		if ahead > 0 {
-			shared(t, &next, together.agreements).through(protocol.StageAdvertise)
+			newFederationWith(t, &next, secagg.Params{}, together.agreements).through(protocol.StageAdvertise)
 		}
 		if got := together.agreements.Kept(p.Round); got != want {
 			t.Errorf("%d keys are kept %d rounds later, want %d", got, ahead, want)

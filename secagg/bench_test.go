@@ -81,7 +81,7 @@ func measureFloors(b *testing.B) floors {
 // BenchmarkClient is a client through all stages, noise aside.
 func BenchmarkClient(b *testing.B) {
 	fl := measureFloors(b)
-	f := newFederation(b, benchPlan(32, 0.1, 0.1), secagg.Params{}) // k = 22 and t = 11
+	f := newFederationWith(b, benchPlan(32, 0.1, 0.1), secagg.Params{}, nil) // k = 22 and t = 11
 	f.through(protocol.StageMaskedInput)
 	k, t := f.choice().Degree, f.choice().Threshold
 	floor := time.Duration(2*k)*fl.ecdh + 2*fl.generate + time.Duration(k+1)*fl.keystream + time.Duration(2*k*t)*fl.multiplyAdd
@@ -120,7 +120,7 @@ func BenchmarkUnmask(b *testing.B) {
 			best := time.Duration(1 << 62)
 			b.StopTimer()
 			for range b.N {
-				f := newFederation(b, benchPlan(32, 0.3, 0.05), secagg.Params{})
+				f := newFederationWith(b, benchPlan(32, 0.3, 0.05), secagg.Params{}, nil)
 				t := f.choice().Threshold
 				f.through(protocol.StageShare)
 				for i := range benchClients {

@@ -39,10 +39,17 @@ type federation struct {
 // releases are two vectors of different widths, neither a multiple of 8.
 func releases() []protocol.Release { return []protocol.Release{exact("g", 9, 29), exact("h", 3, 45)} }
 
+// newFederation is a federation whose parties compute what they have in common once. TestAgreements compares it with one of
+// parties that compute everything.
 func newFederation(t testing.TB, plan *protocol.Plan, params secagg.Params) *federation {
 	t.Helper()
+	return newFederationWith(t, plan, params, new(secagg.Agreements))
+}
+
+func newFederationWith(t testing.TB, plan *protocol.Plan, params secagg.Params, agreements *secagg.Agreements) *federation {
+	t.Helper()
 	n := plan.Cohort.Clients
-	f := &federation{t: t, plan: plan, params: params, deliveries: make([]*protocol.Delivery, n),
+	f := &federation{t: t, plan: plan, params: params, agreements: agreements, deliveries: make([]*protocol.Delivery, n),
 		inputs: make([][]protocol.Integers, n), removals: make([][]protocol.Integers, n), alive: make([]bool, n)}
 	f.params.Rounds = max(1, f.params.Rounds)
 	if params.Mode == graph.Active {
@@ -51,6 +58,9 @@ func newFederation(t testing.TB, plan *protocol.Plan, params secagg.Params) *fed
 	var err error
 	if f.aggregator, err = secagg.NewAggregator(plan.Setup(), f.params); err != nil {
 		t.Fatal(err)
+	}
+	if agreements != nil {
+		f.aggregator.Use(agreements)
 	}
 	if err = f.aggregator.Begin(plan); err != nil {
 		t.Fatal(err)

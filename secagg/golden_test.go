@@ -67,7 +67,7 @@ func TestGolden(t *testing.T) {
 // check goes through a sum.
 func (g *golden) check(t *testing.T, want *goldenSum) {
 	mode := map[string]graph.Mode{"semi-honest": graph.SemiHonest, "active": graph.Active}[want.Mode]
-	f := newFederation(t, &want.Plan, secagg.Params{Mode: mode, Rounds: g.Rounds, Beacon: g.Beacon})
+	f := newFederationWith(t, &want.Plan, secagg.Params{Mode: mode, Rounds: g.Rounds, Beacon: g.Beacon}, nil)
 	for i := range f.inputs {
 		f.inputs[i] = []protocol.Integers{{Value: g.Inputs[i][0]}, {Value: g.Inputs[i][1]}}
 		f.removals[i] = []protocol.Integers{{}, {Value: g.Changes[i]}}

@@ -102,12 +102,13 @@ type session struct {
 func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, s session) (want int) {
 	c.t.Helper()
 	var parties []*secagg.Party
+	agreements := new(secagg.Agreements)
 	for k, it := range rounds {
 		if mode == graph.Active && it.releases[0].Noise.Kind == protocol.TwoRound {
 			continue
 		}
 		p := &protocol.Plan{Session: s.id, Round: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(s.models + it.model)}
-		f := newFederation(c.t, p, secagg.Params{Mode: mode, Rounds: len(rounds)})
+		f := newFederationWith(c.t, p, secagg.Params{Mode: mode, Rounds: len(rounds)}, agreements)
 		for i, party := range parties {
 			var err error
 			if f.clients[i], err = join(party, p); err != nil {
