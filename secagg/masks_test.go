@@ -62,7 +62,7 @@ func TestMasksOfARun(t *testing.T) {
 			t.Fatalf("%d masks are counted on complete graphs, want %d", got, want)
 		}
 		c.want += got
-		c.want += c.session(protocol.Cohort{Clients: 30, Tolerance: 0.2, Colluders: 0.05}, graph.SemiHonest, s)
+		c.want += c.session(protocol.Cohort{Clients: 16, Tolerance: 0.2, Colluders: 0.05}, graph.SemiHonest, s)
 	}
 	if len(c.uses) != c.want || len(c.blocks) != c.want {
 		t.Errorf("%d derivations and %d first blocks, want %d", len(c.uses), len(c.blocks), c.want)

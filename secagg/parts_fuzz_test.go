@@ -25,7 +25,7 @@ type crowdScene struct {
 // clients are shown sets.
 func newCrowdScene(t testing.TB) *crowdScene {
 	t.Helper()
-	s := &crowdScene{crowd: newCrowd(t, protocol.TwoRound), self: 7, clients: make(map[protocol.Stage]*secagg.Client),
+	s := &crowdScene{crowd: newThinCrowd(t, protocol.TwoRound), self: 7, clients: make(map[protocol.Stage]*secagg.Client),
 		shown: make(map[protocol.Stage]protocol.Message), said: make(map[protocol.Stage]protocol.Message)}
 	for _, stage := range s.stages() {
 		s.clients[stage], s.shown[stage] = s.crowd.clients[s.self].Fork(), s.inbox[s.self]
@@ -131,7 +131,7 @@ func (s *crowdScene) accepted(t *testing.T, shown, said protocol.Message) {
 		for i := range len(genuine.Shares) + 1 {
 			all.Set(i)
 		}
-		err = s.possible(m.Arrived, all, m.Clients, crowdSize)
+		err = s.possible(m.Arrived, all, m.Clients, came)
 		same := cmp.Equal(m.Arrived, genuine.Arrived) && m.Clients == genuine.Clients && cmp.Equal(m.Digest, genuine.Digest)
 		if masked := cmp.Equal(said.(*protocol.MaskedInput).Masked, s.said[protocol.StageMaskedInput].(*protocol.MaskedInput).Masked); masked != same {
 			t.Errorf("the masks are the genuine ones: %t; what the client was told is genuine: %t", masked, same)

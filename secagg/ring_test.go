@@ -32,6 +32,19 @@ func newCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	return newCrowdWith(t, kind, 0.1, 0.02)
 }
 
+// came is how many come to a thin crowd: on its ring each is a neighbour of 20.
+const came = 100
+
+// newThinCrowd is a crowd of whom most do not come.
+func newThinCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
+	t.Helper()
+	c := newCrowdWith(t, kind, 0.85, 0.002)
+	for i := came; i < crowdSize; i++ {
+		c.lost[i] = protocol.StageAdvertise
+	}
+	return c
+}
+
 func newCrowdWith(t testing.TB, kind protocol.NoiseKind, tolerance, colluders float64) *crowd {
 	t.Helper()
 	p := plan(crowdSize, exact("g", 5, 32), exact("h", 3, 45))
@@ -133,22 +146,23 @@ func (c *crowd) stages() []protocol.Stage {
 // whichever stage. No client got more than its part of the roster. The size of that part does not
 // follow from the number of clients.
 func TestCrowd(t *testing.T) {
-	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
-		t.Run(kind.String(), func(t *testing.T) {
-			c := newCrowd(t, kind)
-			for k, s := range c.stages() {
-				for i := k; i < crowdSize; i += 60 {
-					c.lost[i] = s
-				}
+	for _, c := range []*crowd{newThinCrowd(t, protocol.Split), newCrowd(t, protocol.TwoRound)} {
+		arrived := 0
+		for i := range c.clients {
+			if k := i % 60; k < len(c.stages()) {
+				c.lost[i] = min(c.lost[i], c.stages()[k])
 			}
-			for _, s := range c.stages() {
-				c.stage(s)
-				if s == protocol.StageAdvertise {
-					c.sizes()
-				}
+			if c.lost[i] > protocol.StageAdvertise {
+				arrived++
 			}
-			c.sum()
-		})
+		}
+		for _, s := range c.stages() {
+			c.stage(s)
+			if s == protocol.StageAdvertise {
+				c.sizes(arrived)
+			}
+		}
+		c.sum()
 	}
 }
 
@@ -175,16 +189,16 @@ func (c *crowd) sum() {
 // So few of a large federation may arrive that all clients are neighbours, an even number or an odd
 // number of them. The part of each is then the whole ring.
 func TestCrowdOfWhomFewCame(t *testing.T) {
-	for _, came := range []int{19, 20} {
-		t.Run(fmt.Sprint(came), func(t *testing.T) {
+	for _, few := range []int{19, 20} {
+		t.Run(fmt.Sprint(few), func(t *testing.T) {
 			c := newCrowdWith(t, protocol.TwoRound, 0.97, 0.026) // 16 are required, and 14 may collude
-			for i := range crowdSize - came {
+			for i := range crowdSize - few {
 				c.lost[i] = protocol.StageAdvertise
 			}
 			c.lost[crowdSize-1], c.lost[crowdSize-2], c.lost[crowdSize-5] = protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask
 			for _, s := range c.stages() {
 				c.stage(s)
-				if m, ok := c.inbox[crowdSize-3].(*protocol.Roster); ok && (m.Clients != came || len(m.Members) != came || m.Ring == nil) {
+				if m, ok := c.inbox[crowdSize-3].(*protocol.Roster); ok && (m.Clients != few || len(m.Members) != few || m.Ring == nil) {
 					t.Fatalf("a client is shown %d of %d clients, ring %v", len(m.Members), m.Clients, m.Ring)
 				}
 			}
@@ -193,13 +207,12 @@ func TestCrowdOfWhomFewCame(t *testing.T) {
 	}
 }
 
-func (c *crowd) sizes() {
+func (c *crowd) sizes(arrived int) {
 	c.t.Helper()
 	cost, err := c.params.Cost(c.plan)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	arrived := crowdSize - 9 // of whom one in 60 is lost before
 	choice, err := graph.ForRoster(c.params.Graph(c.plan.Setup()), arrived)
 	if err != nil {
 		c.t.Fatal(err)
@@ -260,7 +273,7 @@ func TestPartsAreChecked(t *testing.T) {
 // shown a part. If one client is told anything else, about clients that it knows or about the
 // others, nothing cancels.
 func TestCrowdsAreBound(t *testing.T) {
-	c := newCrowd(t, protocol.NoNoise)
+	c := newThinCrowd(t, protocol.NoNoise)
 	c.stage(protocol.StageAdvertise)
 	before, part := c.clients[7].Fork(), c.inbox[7].(*protocol.Roster)
 	c.stage(protocol.StageShare)
@@ -289,7 +302,7 @@ func TestCrowdsAreBound(t *testing.T) {
 	// With the same neighbours on another ring, nothing that they deal opens.
 	for name, change := range map[string]func(*protocol.Ring){
 		"another hash of all keys": func(r *protocol.Ring) { r.Keys[0] ^= 1 },
-		"another position":         func(r *protocol.Ring) { r.Start = (r.Start + 1) % crowdSize },
+		"another position":         func(r *protocol.Ring) { r.Start = (r.Start + 1) % came },
 		"another proof":            func(r *protocol.Ring) { r.Proof[0][5] ^= 1 },
 	} {
 		m := *part
@@ -311,12 +324,12 @@ func TestCrowdsAreBound(t *testing.T) {
 // fewer of its neighbours are left, the weight, which sets the noise, must be less as well.
 func TestCrowdLosesWhomItMisses(t *testing.T) {
 	effort.NotShort(t, "sums of many clients")
-	c := newCrowd(t, protocol.TwoRound)
+	c := newThinCrowd(t, protocol.TwoRound)
 	c.stage(protocol.StageAdvertise)
 	known := func(id protocol.ClientID) bool {
 		return slices.ContainsFunc(c.inbox[7].(*protocol.Roster).Members, func(m protocol.Member) bool { return m.Client == id })
 	}
-	for i := range crowdSize { // the first whom client 7 does not know
+	for i := range came { // the first whom client 7 does not know
 		if !known(protocol.ClientID(i)) {
 			c.lost[i] = protocol.StageShare
 			break
@@ -358,14 +371,14 @@ func TestCrowdLosesWhomItMisses(t *testing.T) {
 // clients that it does not know.
 func TestCrowdSurvivorsAreLocked(t *testing.T) {
 	effort.NotShort(t, "sums of many clients")
-	c := newCrowd(t, protocol.NoNoise)
+	c := newThinCrowd(t, protocol.NoNoise)
 	for _, s := range c.stages()[:3] {
 		c.stage(s)
 	}
 	good := c.inbox[7].(*protocol.Survivors)
 	for name, change := range map[string]func(*protocol.Survivors){
 		"without a hash":       func(m *protocol.Survivors) { m.Digest = nil },
-		"too few":              func(m *protocol.Survivors) { m.Count = crowdSize / 2 },
+		"too few":              func(m *protocol.Survivors) { m.Count = came / 2 },
 		"more than arrived":    func(m *protocol.Survivors) { m.Count++ },
 		"fewer than are known": func(m *protocol.Survivors) { m.Count = 3 },
 		"a longer set":         func(m *protocol.Survivors) { m.U1 = append(slices.Clone(m.U1), 0) },

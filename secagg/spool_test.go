@@ -2,7 +2,6 @@ package secagg_test
 
 import (
 	"bytes"
-	"crypto/ecdh"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
@@ -205,13 +204,8 @@ func makeClients(t testing.TB, n int) *made {
 }
 
 func (m *made) key() (k protocol.Key) {
-	var b [32]byte
-	_, _ = m.random.Read(b[:])
-	private, err := ecdh.X25519().NewPrivateKey(b[:])
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return protocol.Key(private.PublicKey().Bytes())
+	_, _ = m.random.Read(k[:])
+	return k
 }
 
 // through has all clients answer all stages to the masked input, and returns the aggregators. Each is given the same.
@@ -298,7 +292,7 @@ func TestLateMessagesAreTheSame(t *testing.T) {
 // An aggregator whose shares are in spools takes less than 2 kB of memory a client, so that a million clients take less
 // than 2 GB. The messages that wait to be sent to all of them are counted.
 func TestMemoryOfSpooledShares(t *testing.T) {
-	const n = 3000
+	const n = 1500
 	perClient := func(spooled bool) float64 {
 		m := makeClients(t, n)
 		runtime.GC()
