@@ -145,11 +145,12 @@ func TestLiarCostsNoRound(t *testing.T) {
 				continue // a client that sits out is set up ahead differently, and the lie is the same
 			}
 			cfg, strategy := aheadConfig(active, sitOut)
+			cfg.Rounds, strategy.rounds = 4, 4
 			out, events := lying(t, cfg, c.lie)
 			t.Run(name, func(t *testing.T) {
 				checkExcluded(t, out, events)
-				if len(strategy.sums) != aheadRounds {
-					t.Errorf("%d sums, want %d", len(strategy.sums), aheadRounds)
+				if len(strategy.sums) != cfg.Rounds {
+					t.Errorf("%d sums, want %d", len(strategy.sums), cfg.Rounds)
 				}
 			})
 		}
@@ -257,6 +258,9 @@ func pushed(t *testing.T, m *protocol.MaskedInput, r protocol.Release, by int64)
 func TestPushedSumsAreRefused(t *testing.T) {
 	for _, k := range []kindOfSum{semiHonest, active} {
 		for _, noise := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split} {
+			if k == active && noise == protocol.NoNoise {
+				continue // the check is of the sum, whose kind it does not know
+			}
 			cfg, strategy := aheadConfig(k, 0)
 			r := noisy(aheadClients, noise)
 			r.Width = 32
