@@ -33,8 +33,8 @@ func proving(t *testing.T) *federation {
 	return f
 }
 
-// The sum is exact when all take part, when two clients are lost at a stage of proofs or after it, and when clients complain of a dealer: then a mask
-// is missing on one side.
+// The sum is exact when all take part, and when two clients are lost with their proofs or after them. It is exact when clients
+// complain of a dealer, too: then a mask is missing on one side.
 func TestVerifiedSums(t *testing.T) {
 	for stage := range protocol.Stages {
 		f := proving(t)

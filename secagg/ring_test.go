@@ -32,10 +32,10 @@ func newCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	return newCrowdWith(t, kind, 0.1, 0.02)
 }
 
-// came is how many come to a thin crowd: on its ring each is a neighbour of 20.
+// came counts the clients of a thin crowd that advertise: on its ring each has 20 neighbours.
 const came = 100
 
-// newThinCrowd is a crowd of whom most do not come.
+// newThinCrowd is a crowd of whom most do not advertise.
 func newThinCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	t.Helper()
 	c := newCrowdWith(t, kind, 0.85, 0.002)
