@@ -168,7 +168,7 @@ func copyFile(from, to string) error {
 // The check finds every damage, names the file, says what to do, and changes nothing. Of a whole state it says that all is
 // well, and of a state in use that its process runs.
 func TestCheckOfStates(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	lead, serve, alone := m.twenty(5)
 	aggregator := m.start(lead...)
@@ -284,7 +284,7 @@ func overtake(t *testing.T, m *machine) {
 // The aggregator's state is lost in the middle of a session. It is rebuilt from the server's list. The session continues, and
 // each round is charged once.
 func TestLostAggregatorIsRebuilt(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	const rounds = 12
 	m := newMachine(t)
 	lead, serve, alone := m.twenty(rounds)

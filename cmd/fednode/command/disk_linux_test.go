@@ -56,7 +56,7 @@ func asked(t *testing.T, ops, path string) (code int, text string) {
 // The server's disk is full when the session ends: its last rounds are kept, its model has no room. The
 // server says what to do, and with room again writes the model that the clients have paid for.
 func TestFullDiskAtTheEndOfASession(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	lead, serve, alone := m.twenty(10)
 	aggregator := m.start(lead...)
@@ -88,7 +88,7 @@ func TestFullDiskAtTheEndOfASession(t *testing.T) {
 // While its disk is full the aggregator enrols no client, and says so: in its log, and by not being
 // ready. Once there is room it continues without another start, and enrols the waiting client.
 func TestRegistryOnAFullDisk(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	lead, _, _ := m.twenty(1)
 	ops := "127.0.0.1:" + testutil.Port(t)

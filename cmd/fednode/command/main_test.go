@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	_ "github.com/fedsim/fedsim/lab/fmf" // sgd-mf has all ratings in one place
 	"github.com/fedsim/fedsim/node/admission"
 )
 

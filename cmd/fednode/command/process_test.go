@@ -5,21 +5,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
+	_ "github.com/fedsim/fedsim/algorithm/external" // as the command fednode has
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/testutil"
+	"github.com/fedsim/fedsim/internal/version"
+	_ "github.com/fedsim/fedsim/lab" // likewise
 )
 
 // demo is the folder of the demonstration, whose data the test uses.
@@ -32,19 +33,14 @@ type machine struct {
 	more        []string // flags of every process that is started
 }
 
-// built is the command, once for all tests.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
+// TestMain makes the test's own binary fednode, where it is called by this name.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // of what is temporary
+	version.State("of a test") // internal/version tests the digest that stands for it otherwise
+	if filepath.Base(os.Args[0]) == "fednode" {
+		Main()
+		return
 	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // long skips a test that is left to the long run: the tests of package node, and the other tests
@@ -56,17 +52,10 @@ func long(t *testing.T) {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "fednode-test"); built.err != nil {
-			return
-		}
-		if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "..").CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("go build: %w\n%s", err, out)
-		}
-	})
 	m := &machine{t: t, dir: t.TempDir()}
 	m.binary = m.path("fednode")
-	if err := errors.Join(built.err, os.Symlink(filepath.Join(built.dir, "fednode"), m.binary)); err != nil {
+	self, err := os.Executable()
+	if err = errors.Join(err, os.Symlink(self, m.binary)); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -156,7 +145,7 @@ func (p *process) signal(s os.Signal) {
 // announced by SIGHUP. A client is stopped and continues. A session with noise runs to its end and
 // leaves its files behind.
 func TestFederationOfProcesses(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))

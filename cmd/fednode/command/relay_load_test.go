@@ -28,7 +28,7 @@ func TestRelayProcesses(t *testing.T) {
 	if effort.Load() {
 		l, relays, rank = load{clients: 400, processes: 4, items: 4000, whole: 3, stage: 1800}, 4, 40
 	} else {
-		effort.NotShort(t, "builds the command and starts processes")
+		effort.NotShort(t, "starts processes")
 	}
 	m := newMachine(t)
 	m.writeEveryItem(l)
@@ -175,7 +175,7 @@ func (m *machine) simulated(l load) []byte {
 
 // Wrong flags for relays are reported before anything starts.
 func TestRelayMisuse(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("relay.key"))

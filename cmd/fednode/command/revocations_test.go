@@ -81,7 +81,7 @@ func TestPartiesTakeRevocations(t *testing.T) {
 // A client and a server that wait for a session read on SIGHUP that they are revoked, and end. The
 // aggregator has not been told.
 func TestPartiesReadRevocationsOnHangup(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))

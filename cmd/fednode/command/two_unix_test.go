@@ -73,7 +73,7 @@ func (d *door) turn(to string) {
 // here, neither can know of the other. A client whose line leads to the first, the second and the first
 // again says so.
 func TestTwoAggregatorsAsProcesses(t *testing.T) {
-	effort.NotShort(t, "builds the command and starts processes")
+	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
