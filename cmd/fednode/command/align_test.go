@@ -61,15 +61,8 @@ func newOrganisations(t *testing.T, n int) *organisations {
 		o.write(fmt.Sprintf("party-%d.items", k), own)
 	}
 	o.write("vfl.yaml", "algorithm: fmf-vfl\nparties: 4\ncolluders: 0.2\nrounds: 2\nrank: 4\n")
-	o.run(cli.Done, "keygen", o.path("operator.key"))
-	text, _ := o.run(cli.Done, "keygen", "--format", "json", o.path("aggregator.key"))
-	var key struct{ Public string }
-	if err = json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
 	port := testutil.Port(t)
-	o.run(cli.Done, "invite", "--operator", o.path("operator.key"), "--federation", o.path("federation.json"), "--name", "Shops", "--clients", itoa(n),
-		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/"+port, "--out", o.path("invitations"))
+	o.founds(n, "/ip4/127.0.0.1/tcp/"+port)
 	o.aggregator = o.start("aggregator", "--key", o.path("aggregator.key"), "--federation", o.path("federation.json"), "--state", o.path("aggregator"),
 		"--tickets", o.path("invitations/tickets.json"), "--listen", "/ip4/127.0.0.1/tcp/"+port, "--ops", "")
 	return o

@@ -96,7 +96,7 @@ var damages = []struct {
 	{"a file that others write to", "alone", "consents", "chmod go-w", func(d string) error { return os.Chmod(d+"/consents", 0o777) }},
 	{"a result that is cut", "alone", "result", "item_embeddings", func(d string) error { return os.Truncate(d+"/result/item_embeddings.npy", 100) }},
 	{"the membership is gone", "alone", "membership.json", "5 charges", func(d string) error { return os.Remove(d + "/membership.json") }},
-	{"a forged membership", "alone", "membership.json", "sign", func(d string) error { return replace(d+"/membership.json", `"client 19"`, `"client 18"`) }},
+	{"a forged membership", "alone", "membership.json", "sign", func(d string) error { return replace(d+"/membership.json", `"client 5"`, `"client 4"`) }},
 	{"a model that is cut", "server", "sessions", "shared.bin", func(d string) error { return os.Truncate(d+"/current/shared.bin", 10) }},
 	{"a model without its items", "server", "sessions", "lacks item_embeddings.npy", func(d string) error { return os.Remove(d + "/current/item_embeddings.npy") }},
 	{"a link to nowhere", "server", "current", "no such file", func(d string) error {
@@ -106,7 +106,7 @@ var damages = []struct {
 	{"heads that are cut", "aggregator", "heads.txt", "fedsim-heads", func(d string) error { return os.Truncate(d+"/heads.txt", 5) }},
 	{"a forged head", "aggregator", "heads.txt", "not signed", func(d string) error { return forgeHead(d + "/heads.txt") }},
 	{"a forged end", "aggregator", "ended.json", "sign", func(d string) error { return replace(d+"/ended.json", `"final":"`, `"final":"AAAA`) }},
-	{"a registry that is cut", "aggregator", "registry.db", "damaged", func(d string) error { return os.Truncate(d+"/registry.db", 20_000) }},
+	{"a registry that is cut", "aggregator", "registry.db", "damaged", func(d string) error { return os.Truncate(d+"/registry.db", 8_300) }},
 }
 
 // chargeOfAnotherVersion adds a charge by a mechanism that this version does not know.
@@ -170,10 +170,10 @@ func copyFile(from, to string) error {
 func TestCheckOfStates(t *testing.T) {
 	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
-	lead, serve, alone := m.twenty(5)
+	lead, serve, alone, rest := m.federation(6, 5)
 	aggregator := m.start(lead...)
 	server, client := m.start(serve...), m.start(append(alone, "--sessions", "2")...)
-	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	together := m.start(rest...)
 	for _, p := range []*process{server, together} {
 		if code := p.wait(); code != cli.Done {
 			t.Fatalf("exit code %d\n%s", code, p.log.String())
@@ -199,7 +199,7 @@ func TestCheckOfStates(t *testing.T) {
 		t.Errorf("an aggregator that is gone:\n%s", out)
 	}
 	more := map[string][]string{"aggregator": federation}
-	for state, place := range map[string]string{"alone": "client 19", "together": "19 clients", "server": "server", "aggregator": "aggregator"} {
+	for state, place := range map[string]string{"alone": "client 5", "together": "5 clients", "server": "server", "aggregator": "aggregator"} {
 		c := checks(t, cli.Done, m.path(state), more[state]...)
 		for _, f := range c.Findings {
 			asksLater := state == "server" && f.File == "public.json" && f.Is == check.Note // the aggregator knows whether the state is the newest
@@ -214,7 +214,8 @@ func TestCheckOfStates(t *testing.T) {
 	for _, c := range damages {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := errors.Join(os.CopyFS(filepath.Join(dir, "together", "client-3"), os.DirFS(m.path("together/client-3"))),
+			another := filepath.Join(dir, "together", "client-3")
+			if err := errors.Join(os.MkdirAll(another, 0o700), copyFile(m.path("together/client-3/identity.json"), another+"/identity.json"),
 				copyState(m.path(c.state), filepath.Join(dir, c.state)), c.do(filepath.Join(dir, c.state))); err != nil {
 				t.Fatal(err)
 			}
@@ -287,15 +288,16 @@ func TestLostAggregatorIsRebuilt(t *testing.T) {
 	effort.NotShort(t, "starts processes")
 	const rounds = 12
 	m := newMachine(t)
-	lead, serve, alone := m.twenty(rounds)
+	lead, serve, alone, rest := m.federation(6, rounds)
 	aggregator := m.start(lead...)
 	server, client := m.start(serve...), m.start(alone...)
-	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	together := m.start(rest...)
 	for range 3 {
 		server.until("sum received")
 	}
+	server.signal(syscall.SIGTERM)
+	aggregator.signal(syscall.SIGTERM)
 	for p, code := range map[*process]int{aggregator: cli.Done, server: cli.Interrupted} {
-		p.signal(syscall.SIGTERM)
 		if got := p.wait(); got != code {
 			t.Fatalf("exit code %d\n%s", got, p.log.String())
 		}
@@ -325,7 +327,7 @@ func TestLostAggregatorIsRebuilt(t *testing.T) {
 		t.Errorf("%v: %+v", err, s)
 	}
 	verified(t, m.path("server/current"))
-	for _, state := range []string{"alone", "together/client-0", "together/client-7"} {
+	for _, state := range []string{"alone", "together/client-0", "together/client-4"} {
 		account, err := readOwner(m.path(state), 10)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"os"
 	"strings"
 	"syscall"
@@ -17,14 +16,7 @@ import (
 func TestBudgetIsUsedUp(t *testing.T) {
 	long(t)
 	f := &follow{newMachine(t), testutil.Port(t)}
-	f.run(cli.Done, "keygen", f.path("operator.key"))
-	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
-	f.run(cli.Done, "invite", "--operator", f.path("operator.key"), "--federation", f.path("federation.json"), "--name", "Demo", "--clients", "8",
-		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/"+f.port, "--out", f.path("invitations"))
+	f.founds(8, "/ip4/127.0.0.1/tcp/"+f.port)
 	if err := os.WriteFile(f.path("experiment.yaml"), []byte("algorithm: lfl-sgdmf\ndata: .\ntolerance: 0.25\nrounds: 2\ndeployment:\n  stage-timeout-s: 6\n  gather-s: 60\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 func TestTimersSessions(t *testing.T) {
 	long(t)
 	m := newMachine(t)
-	lead, serve, _ := m.twenty(1)
+	lead, serve, _, _ := m.federation(20, 1)
 	aggregator := m.start(lead...)
 	clients := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..19", "--invitations", m.path("invitations"), "--state", m.path("together"), "--max-epsilon", "inf", "--sessions", "4")
 	unit, err := os.ReadFile("../../../deploy/systemd/fednode-session.service")

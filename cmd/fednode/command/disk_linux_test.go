@@ -58,12 +58,12 @@ func asked(t *testing.T, ops, path string) (code int, text string) {
 func TestFullDiskAtTheEndOfASession(t *testing.T) {
 	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
-	lead, serve, alone := m.twenty(10)
+	lead, serve, alone, rest := m.federation(6, 10)
 	aggregator := m.start(lead...)
 	server := m.start(serve...)
 	server.until("waiting for clients")
 	client := m.start(alone...)
-	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	together := m.start(rest...)
 	server.until("sum received")
 	server.fileLimit(400) // a checkpoint has 306 bytes, and the model's description 1,619
 	if code := server.wait(); code != cli.Failed || !strings.Contains(server.log.String(), "make room, and start again with the same --state") {
@@ -90,7 +90,7 @@ func TestFullDiskAtTheEndOfASession(t *testing.T) {
 func TestRegistryOnAFullDisk(t *testing.T) {
 	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
-	lead, _, _ := m.twenty(1)
+	lead, _, _, _ := m.federation(2, 1)
 	ops := "127.0.0.1:" + testutil.Port(t)
 	aggregator := m.start(with(lead, "--ops", ops)...)
 	aggregator.until("ready for parties")
@@ -123,12 +123,12 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 func TestSessionOnAFullDisk(t *testing.T) {
 	long(t)
 	m := newMachine(t)
-	lead, serve, alone := m.twenty(12)
+	lead, serve, alone, rest := m.federation(20, 12)
 	aggregator := m.start(lead...)
 	server := m.start(serve...)
 	server.until("waiting for clients")
 	client := m.start(alone...)
-	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	together := m.start(rest...)
 	server.until("sum received")
 
 	client.fileLimit(1)

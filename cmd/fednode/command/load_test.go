@@ -15,7 +15,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/testutil"
@@ -155,15 +154,8 @@ type loaded struct {
 // found founds the federation, invites every party and starts the aggregator.
 func (m *machine) found(l load) *loaded {
 	m.t.Helper()
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		m.t.Fatal(err)
-	}
 	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(m.t)
-	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Load",
-		"--clients", itoa(l.clients), "--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
+	m.founds(l.clients, address)
 	a := m.follow("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", "")
 	a.said("entered in the list", 1)

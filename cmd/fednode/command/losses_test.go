@@ -17,9 +17,9 @@ import (
 func TestLosses(t *testing.T) {
 	long(t)
 	m := newMachine(t)
-	lead, serve, alone := m.twenty(2)
+	lead, serve, alone, rest := m.federation(20, 2)
 	clients := func() *process {
-		return m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"), "--max-epsilon", "30")
+		return m.start(append(rest, "--max-epsilon", "30")...)
 	}
 	ends := func(list ...*process) {
 		t.Helper()

@@ -154,6 +154,8 @@ func TestRefusals(t *testing.T) {
 	}
 	aggregator := []string{"aggregator", "--federation", o.path("federation.json"), "--tickets", o.path("out/tickets.json"),
 		"--key", o.path("aggregator.key"), "--ops", "", "--listen", "/ip4/127.0.0.1/tcp/0"}
+	relay := []string{"relay", "--key", o.path("other.key"), "--federation", o.path("federation.json"), "--listen", "/ip4/127.0.0.1/tcp/0"}
+	const peer = "/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"
 	client := []string{"client", "--data", written(t, "r.csv", "user,item,rating\n1,1,3\n"), "--state", o.path("client")}
 	for _, c := range []struct {
 		code int
@@ -174,12 +176,14 @@ func TestRefusals(t *testing.T) {
 		{cli.Misuse, "mistyped", o.invite("--aggregator-key", o.aggregator[:len(o.aggregator)-1]+"x")},
 		{cli.Misuse, "--address: the aggregator's address: \"agg.example.org:7946\" is no multiaddress; write /dns4/agg.example.org/tcp/7946\n", o.invite("--address", "agg.example.org:7946")},
 		{cli.Misuse, "--listen: \"127.0.0.1:7946\" is no multiaddress; write /ip4/127.0.0.1/tcp/7946", append(aggregator, "--state", o.path("a4"), "--listen", "127.0.0.1:7946")},
-		{cli.Misuse, "--listen: \":7946\" is no multiaddress; write /ip4/0.0.0.0/tcp/7946", []string{"relay", "--key", o.path("other.key"), "--federation", o.path("federation.json"),
-			"--listen", ":7946", "--aggregator", "/ip4/127.0.0.1/tcp/7946/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"}},
+		{cli.Misuse, "--listen: \":7946\" is no multiaddress; write /ip4/0.0.0.0/tcp/7946", append(relay, "--listen", ":7946", "--aggregator", "/ip4/127.0.0.1/tcp/7946"+peer)},
 		{cli.Misuse, "for listening", o.invite("--address", "/ip4/0.0.0.0/tcp/7946")},
 		{cli.Misuse, "no port", o.invite("--address", "/ip4/127.0.0.1")},
-		{cli.Misuse, "no port", []string{"relay", "--key", o.path("other.key"), "--federation", o.path("federation.json"),
-			"--aggregator", "/ip4/127.0.0.1/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"}},
+		{cli.Misuse, "must end in /p2p/", append(relay, "--aggregator", "/ip4/127.0.0.1/tcp/1")},
+		{cli.Misuse, `"here" is no multiaddress`, append(relay, "--aggregator", "here")},
+		{cli.Misuse, "there is one aggregator", append(relay, "--aggregator", "/ip4/127.0.0.1/tcp/1"+peer,
+			"--aggregator", "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWEdgsZJtnFJh8d1DGVUC3eCh168VTGCvKpkTxuQ9s5jHH")},
+		{cli.Misuse, "no port", append(relay, "--aggregator", "/ip4/127.0.0.1"+peer)},
 		{cli.Misuse, "for 1m0s or longer", o.invite("--place", "client 1", "--expires=-2h")},
 		{cli.Misuse, "for 1m0s or longer", o.invite("--place", "client 1", "--expires=1s")},
 		{cli.Failed, "its operator is", o.invite("--operator", o.path("other.key"))},
@@ -189,6 +193,7 @@ func TestRefusals(t *testing.T) {
 		{cli.Failed, "say with --ops where the process shows its status, or read a client's own with --state\n", []string{"status", "--ops", "127.0.0.1:1"}},
 		{cli.Misuse, "on this machine", []string{"status", "--ops", "192.0.2.1:1"}},
 		{cli.Misuse, "the way to one is an invitation", client},
+		{cli.Misuse, "--relay: the address", append(client, "--relay", "/ip4/127.0.0.1/tcp/1")},
 		{cli.Misuse, "is for the server", append(client, "--invitation", o.path("out/server.json"))},
 		{cli.Misuse, "goes with --users", append(client, "--invitations", o.path("out"))},
 		{cli.Misuse, "two numbers are needed", append(client, "--invitations", o.path("out"), "--users", "3..1")},

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/testutil"
@@ -24,7 +22,7 @@ import (
 // minutes, so they are for FEDSIM_TEST_LONG=load; what each process took is logged. (2,000 clients are too many for the memory
 // of one machine, since each process keeps who is enrolled for each of its clients; in one process they are in package node.)
 func TestRelayProcesses(t *testing.T) {
-	l, relays, rank := load{clients: 12, processes: 2, items: 50, whole: 2, stage: 30}, 2, 2
+	l, relays, rank := load{clients: 6, processes: 2, items: 50, whole: 2, stage: 30}, 2, 2
 	if effort.Load() {
 		l, relays, rank = load{clients: 400, processes: 4, items: 4000, whole: 3, stage: 1800}, 4, 40
 	} else {
@@ -94,24 +92,13 @@ func (m *machine) writeEveryItem(l load) {
 func (m *machine) foundRelays(l load, relays int) *relayedLoad {
 	m.t.Helper()
 	f := &relayedLoad{loaded: loaded{m: m, began: time.Now()}}
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	key := func(name string) (public, peer string) {
-		text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path(name))
-		var k struct{ Public, Peer string }
-		if err := json.Unmarshal([]byte(text), &k); err != nil {
-			m.t.Fatal(err)
-		}
-		return k.Public, k.Peer
-	}
-	public, id := key("aggregator.key")
 	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(m.t)
-	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Load",
-		"--clients", itoa(l.clients), "--aggregator-key", public, "--address", address, "--out", m.path("invitations"))
+	_, id := m.founds(l.clients, address)
 	lead := []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
 	var dials, listens []string
 	for k := range relays {
-		relay, name := key(fmt.Sprintf("relay-%d.key", k))
+		relay, name := m.key(fmt.Sprintf("relay-%d.key", k))
 		lead = append(lead, "--relay", relay)
 		listens = append(listens, "/ip4/127.0.0.1/tcp/"+testutil.Port(m.t))
 		dials = append(dials, "--relay", listens[k]+"/p2p/"+name)
@@ -171,35 +158,4 @@ func (m *machine) simulated(l load) []byte {
 		m.t.Fatal(err)
 	}
 	return out.Model
-}
-
-// Wrong flags for relays are reported before anything starts.
-func TestRelayMisuse(t *testing.T) {
-	effort.NotShort(t, "starts processes")
-	m := newMachine(t)
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("relay.key"))
-	var key struct{ Public, Peer string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
-	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Relays",
-		"--clients", "2", "--address", "/ip4/127.0.0.1/tcp/1", "--aggregator-key", key.Public, "--out", m.path("invitations"))
-	for want, addresses := range map[string][]string{
-		"must end in /p2p/":           {"/ip4/127.0.0.1/tcp/1"},
-		`\"here\" is no multiaddress`: {"here"},
-		"there is one aggregator": {"/ip4/127.0.0.1/tcp/1/p2p/" + key.Peer,
-			"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWEdgsZJtnFJh8d1DGVUC3eCh168VTGCvKpkTxuQ9s5jHH"},
-	} {
-		args := []string{"relay", "--key", m.path("relay.key"), "--federation", m.path("federation.json"), "--listen", "/ip4/127.0.0.1/tcp/0"}
-		for _, a := range addresses {
-			args = append(args, "--aggregator", a)
-		}
-		if _, stderr := m.run(cli.Misuse, args...); !strings.Contains(stderr, want) {
-			t.Errorf("relay with %q: %s\nwant %q", addresses, stderr, want)
-		}
-	}
-	if _, stderr := m.run(cli.Misuse, "client", "--data", demo+"/ratings.csv", "--user", "1", "--state", m.path("c"), "--relay", "/ip4/127.0.0.1/tcp/1"); !strings.Contains(stderr, "--relay: the address") {
-		t.Errorf("a client told of half a relay: %s", stderr)
-	}
 }

@@ -1,11 +1,9 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,15 +81,8 @@ func TestPartiesTakeRevocations(t *testing.T) {
 func TestPartiesReadRevocationsOnHangup(t *testing.T) {
 	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
 	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(t)
-	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--out", m.path("invitations")}
-	m.run(cli.Done, append(slices.Clone(invite), "--name", "Demo", "--clients", "20", "--aggregator-key", key.Public, "--address", address)...)
+	m.founds(6, address)
 	aggregator := m.start("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", "")
 	told := m.path("invitations/revocations.json")
@@ -101,7 +92,7 @@ func TestPartiesReadRevocationsOnHangup(t *testing.T) {
 		"--state", m.path("client"), "--revocations", told)
 	server.until("waiting for clients")
 	client.until(`"registered"`)
-	m.run(cli.Done, append(slices.Clone(invite), "--revoke", "server", "--revoke", "client 3")...)
+	must(t, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--out", m.path("invitations"), "--revoke", "server", "--revoke", "client 3")
 	for name, p := range map[string]*process{"server": server, "client": client} {
 		p.signal(syscall.SIGHUP)
 		p.until("revocations read again")

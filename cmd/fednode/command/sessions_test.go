@@ -67,14 +67,7 @@ func (p *process) summary() (s summary) {
 func TestSessionsOfProcesses(t *testing.T) {
 	long(t)
 	f := &follow{newMachine(t), testutil.Port(t)}
-	f.run(cli.Done, "keygen", f.path("operator.key"))
-	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
-	f.run(cli.Done, "invite", "--operator", f.path("operator.key"), "--federation", f.path("federation.json"), "--name", "Demo", "--clients", "8",
-		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/"+f.port, "--out", f.path("invitations"))
+	f.founds(8, "/ip4/127.0.0.1/tcp/"+f.port)
 	if err := os.WriteFile(f.path("experiment.yaml"), []byte("algorithm: fmf-lfl\ncontribution: all-ratings\ndata: .\ntolerance: 0.25\nrounds: 2\ndeployment:\n  stage-timeout-s: 6\n  gather-s: 4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -20,13 +20,13 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	long(t)
 	const rounds = 30
 	m := newMachine(t)
-	lead, serve, alone := m.twenty(rounds)
+	lead, serve, alone, rest := m.federation(20, rounds)
 
 	aggregator := m.start(lead...)
 	server := m.start(serve...)
 	server.until("waiting for clients")
 	client := m.start(alone...)
-	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	together := m.start(rest...)
 
 	server.until("sum received")
 	server = m.stopAndStart(server, cli.Interrupted)
@@ -61,24 +61,18 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	}
 }
 
-// twenty founds a federation of 20 clients, and gives the command lines of its aggregator, of
-// its server and of the last of its clients.
-func (m *machine) twenty(rounds int) (lead, serve, alone []string) {
+// federation is founded, and gives the command lines of its aggregator, of its server, of the last of its clients, and of the other
+// clients in one process.
+func (m *machine) federation(clients, rounds int) (lead, serve, alone, together []string) {
 	m.t.Helper()
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		m.t.Fatal(err)
-	}
 	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(m.t)
-	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
-		"--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
+	m.founds(clients, address)
 	lead = []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
 	serve = m.serve(demo+"/experiment.yaml", "rounds="+itoa(rounds), "deployment.stage-timeout-s=6")
-	alone = []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json")}
-	return lead, serve, alone
+	alone = []string{"client", "--data", demo + "/ratings.csv", "--user", itoa(clients), "--state", m.path("alone"), "--invitation", m.path("invitations/client-" + itoa(clients-1) + ".json")}
+	together = []string{"client", "--data", demo + "/ratings.csv", "--users", "0.." + itoa(clients-2), "--invitations", m.path("invitations"), "--state", m.path("together")}
+	return lead, serve, alone, together
 }
 
 // serve gives the command line of the server of an experiment file. Settings (KEY=VALUE) are changed in

@@ -3,7 +3,6 @@
 package command
 
 import (
-	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -75,27 +74,20 @@ func (d *door) turn(to string) {
 func TestTwoAggregatorsAsProcesses(t *testing.T) {
 	effort.NotShort(t, "starts processes")
 	m := newMachine(t)
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
 	one, other := testutil.Port(t), testutil.Port(t)
 	d := newDoor(t, "127.0.0.1:"+one)
 	_, port, err := net.SplitHostPort(d.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
-		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/"+port, "--out", m.path("invitations"))
+	m.founds(2, "/ip4/127.0.0.1/tcp/"+port)
 	lead := func(key, state, port string) []string {
 		return []string{"aggregator", "--key", m.path(key), "--federation", m.path("federation.json"), "--state", m.path(state),
 			"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", "/ip4/127.0.0.1/tcp/" + port, "--ops", ""}
 	}
 	first := m.start(lead("aggregator.key", "aggregator", one)...)
 	first.until("ready for parties")
-	client := m.start("client", "--data", demo+"/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json"))
+	client := m.start("client", "--data", demo+"/ratings.csv", "--user", "2", "--state", m.path("alone"), "--invitation", m.path("invitations/client-1.json"))
 	client.until("registered")
 
 	if out, failed := exec.Command("cp", "-r", m.path("aggregator"), m.path("copy")).CombinedOutput(); failed != nil {
