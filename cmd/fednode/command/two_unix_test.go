@@ -100,7 +100,8 @@ func TestTwoAggregatorsAsProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, second := range []struct{ key, state, says string }{{"aggregator.key", "elsewhere", "aggregator.key"}, {"copy.key", "copy", one}} {
+	for _, second := range []struct{ key, state, says string }{{"aggregator.key", "elsewhere", "aggregator.key: another process"},
+		{"copy.key", "copy", "/tcp/" + one + ": another process"}} {
 		if _, stderr := m.run(cli.Misuse, lead(second.key, second.state, one)...); !strings.Contains(stderr, second.says) {
 			t.Errorf("a second aggregator does not name %s: %s", second.says, stderr)
 		}
