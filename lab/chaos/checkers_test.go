@@ -30,6 +30,7 @@ func Checkers(s *Schedule) []Checker {
 		&nobodyForgotten{schedule: s, told: make(map[protocol.ClientID]bool)},
 		&charged{schedule: s, spent: make(map[protocol.ClientID]float64), records: make(map[clientRound]protocol.Charged)},
 		&forward{},
+		newTravels(s),
 		&oneModel{schedule: s, models: make(map[protocol.ClientID][]byte)},
 	}
 }

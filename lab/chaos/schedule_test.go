@@ -265,6 +265,9 @@ type Report struct {
 	Outcomes []RoundEnd `json:"outcomes"`
 	// Ahead counts the rounds, including those after healing, that were set up ahead.
 	Ahead int `json:"ahead"`
+	// Messages counts by kind what left a role, and Riders the messages that travelled with another one.
+	Messages map[protocol.Kind]int `json:"messages"`
+	Riders   int                   `json:"riders"`
 	// Healed counts the schedules whose round after healing ended in a sum.
 	Healed     int          `json:"healed"`
 	Faults     Strikes      `json:"faults"`
@@ -299,7 +302,7 @@ const (
 func tooFew(s protocol.Stage) string { return "too few after " + s.String() }
 
 func newReport(cfg Config) *Report {
-	r := &Report{Schedules: cfg.Schedules, Seed: cfg.Seed, Modes: cfg.Modes, Violations: []*Violation{}}
+	r := &Report{Schedules: cfg.Schedules, Seed: cfg.Seed, Modes: cfg.Modes, Messages: make(map[protocol.Kind]int), Violations: []*Violation{}}
 	r.Outcomes = append(r.Outcomes, RoundEnd{Name: inSum})
 	for s := range protocol.Stages {
 		r.Outcomes = append(r.Outcomes, RoundEnd{Name: tooFew(s)})
@@ -329,6 +332,10 @@ func (r *Report) add(one *result) {
 		}
 	}
 	r.Ahead += one.ahead
+	for kind, n := range one.messages {
+		r.Messages[kind] += n
+	}
+	r.Riders += one.riders
 	if one.summed {
 		r.Healed++
 	}
@@ -388,6 +395,8 @@ type result struct {
 	outcomes  []string // of the rounds under faults
 	ahead     int      // rounds that began set up ahead,
 	lastAhead uint64   // and the latest of them
+	messages  map[protocol.Kind]int
+	riders    int
 	healed    bool
 	summed    bool // the healed round
 	round     uint64
@@ -401,6 +410,10 @@ func (r *result) observe(o Observation) {
 	case Planned:
 		r.healed, r.round = o.Healed, o.Plan.Round
 	case Left:
+		r.messages[o.Envelope.Message.Kind()]++
+		if protocol.Piggyback(o.Envelope.Message) != nil {
+			r.riders++
+		}
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Announce:
 			if m.Delivery != nil && m.Plan.Round > r.lastAhead {

@@ -60,7 +60,7 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 		schedule: s, params: s.Params(), samplers: new(client.Samplers),
 		prices: prices, listener: tell,
 		dice: entropy.Public(s.Seed, "chaos/faults"), now: epoch, busy: make(map[protocol.Party]time.Time),
-		machines: make([]*machine, s.Cohort.Clients), checkers: Checkers(s), result: &result{schedule: s},
+		machines: make([]*machine, s.Cohort.Clients), checkers: Checkers(s), result: &result{schedule: s, messages: make(map[protocol.Kind]int)},
 	}
 	binary.BigEndian.PutUint64(w.session[:], s.Seed)
 	w.planner = &planner{w: w, model: []byte("start")}
