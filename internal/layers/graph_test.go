@@ -37,12 +37,12 @@ func load(t *testing.T) graph {
 var root = filepath.Join("..", "..")
 
 var loadOnce = sync.OnceValues(func() (graph, error) {
-	g, err := list("linux", "-deps")
+	g, elsewhere, err := list("linux", "-deps", "./...")
 	if err != nil {
 		return nil, err
 	}
 	for _, system := range []string{"darwin", "windows"} {
-		own, err := list(system)
+		own, _, err := list(system, elsewhere...)
 		if err != nil {
 			return nil, err
 		}
@@ -53,22 +53,21 @@ var loadOnce = sync.OnceValues(func() (graph, error) {
 	return g, nil
 })
 
-// list asks the go command for the packages of the module on one system.
-func list(system string, flags ...string) (graph, error) {
-	cmd := exec.Command("go", slices.Concat([]string{"list", "-json=ImportPath,Imports"}, flags, []string{"./..."})...)
+// list asks the go command for packages on one system, and says which of the module have files for other systems.
+func list(system string, arguments ...string) (g graph, elsewhere []string, err error) {
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,IgnoredGoFiles"}, arguments...)...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOOS="+system)
 	out, err := cmd.Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return nil, fmt.Errorf("%v: %w\n%s", cmd, err, exit.Stderr)
+			return nil, nil, fmt.Errorf("%v: %w\n%s", cmd, err, exit.Stderr)
 		}
-		return nil, fmt.Errorf("%v: %w", cmd, err)
+		return nil, nil, fmt.Errorf("%v: %w", cmd, err)
 	}
-	g, err := decode(bytes.NewReader(out))
-	if err != nil {
-		return nil, fmt.Errorf("output of %v: %w", cmd, err)
+	if g, elsewhere, err = decode(bytes.NewReader(out)); err != nil {
+		return nil, nil, fmt.Errorf("output of %v: %w", cmd, err)
 	}
-	return g, nil
+	return g, elsewhere, nil
 }
 
 // watch lists every folder of the module. The go command reuses the result of a
@@ -92,21 +91,24 @@ func watch(t *testing.T, root string) {
 }
 
 // decode reads the concatenated objects that go list -json prints.
-func decode(r io.Reader) (graph, error) {
-	g := make(graph)
+func decode(r io.Reader) (g graph, elsewhere []string, err error) {
+	g = make(graph)
 	d := json.NewDecoder(r)
 	for {
 		var p struct {
-			ImportPath string
-			Imports    []string
+			ImportPath              string
+			Imports, IgnoredGoFiles []string
 		}
 		switch err := d.Decode(&p); {
 		case errors.Is(err, io.EOF):
-			return g, nil
+			return g, elsewhere, nil
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
 		g[p.ImportPath] = p.Imports
+		if matches("...", p.ImportPath) && len(p.IgnoredGoFiles) > 0 {
+			elsewhere = append(elsewhere, p.ImportPath)
+		}
 	}
 }
 
