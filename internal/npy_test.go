@@ -1,4 +1,4 @@
-package npy
+package internal_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/npy"
 )
 
 // file makes a file by hand, as the format's description says.
@@ -25,37 +27,37 @@ func head(kind, order, shape string) string {
 	return fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }          \n", kind, order, shape)
 }
 
-func TestRead(t *testing.T) {
+func TestNPY(t *testing.T) {
 	for _, c := range []struct {
 		file  []byte
 		shape []int
-		want  Array
+		want  npy.Array
 	}{
-		{file(head("<f8", "False", "2, 1"), []float64{.5, -3}), []int{2, 1}, Array{Float: []float64{.5, -3}}},
-		{file(head("<f4", "False", "2,"), []float32{.5, -3}), []int{2}, Array{Float: []float64{.5, -3}}},
-		{file(head("<f4", "True", "2,"), []float32{.5, -3}), []int{2}, Array{Float: []float64{.5, -3}}}, // one dimension has one order
-		{file(head("<i8", "False", "1, 1, 2"), []int64{1 << 40, -3}), []int{1, 1, 2}, Array{Whole: []int64{1 << 40, -3}}},
-		{file(head("<i4", "False", "2, 1, "), []int32{7, -3}), []int{2, 1}, Array{Whole: []int64{7, -3}}},
-		{file(head("<f8", "False", ""), []float64{.5}), nil, Array{Float: []float64{.5}}},
-		{file(head("<f8", "False", "3, 0"), []byte{}), []int{3, 0}, Array{Float: []float64{}}},
-		{[]byte(strings.Replace(strings.Replace(string(file(head("<f8", "False", "1,"), []float64{.5})), "\x01", "\x02", 1), "\x00{", "\x00\x00\x00{", 1)), []int{1}, Array{Float: []float64{.5}}}, // of version 2
+		{file(head("<f8", "False", "2, 1"), []float64{.5, -3}), []int{2, 1}, npy.Array{Float: []float64{.5, -3}}},
+		{file(head("<f4", "False", "2,"), []float32{.5, -3}), []int{2}, npy.Array{Float: []float64{.5, -3}}},
+		{file(head("<f4", "True", "2,"), []float32{.5, -3}), []int{2}, npy.Array{Float: []float64{.5, -3}}}, // one dimension has one order
+		{file(head("<i8", "False", "1, 1, 2"), []int64{1 << 40, -3}), []int{1, 1, 2}, npy.Array{Whole: []int64{1 << 40, -3}}},
+		{file(head("<i4", "False", "2, 1, "), []int32{7, -3}), []int{2, 1}, npy.Array{Whole: []int64{7, -3}}},
+		{file(head("<f8", "False", ""), []float64{.5}), nil, npy.Array{Float: []float64{.5}}},
+		{file(head("<f8", "False", "3, 0"), []byte{}), []int{3, 0}, npy.Array{Float: []float64{}}},
+		{[]byte(strings.Replace(strings.Replace(string(file(head("<f8", "False", "1,"), []float64{.5})), "\x01", "\x02", 1), "\x00{", "\x00\x00\x00{", 1)), []int{1}, npy.Array{Float: []float64{.5}}}, // of version 2
 	} {
-		got, err := Read(bytes.NewReader(c.file), int64(len(c.file)))
+		got, err := npy.Read(bytes.NewReader(c.file), int64(len(c.file)))
 		if err != nil || !slices.Equal(got.Shape, c.shape) || !slices.Equal(got.Float, c.want.Float) || !slices.Equal(got.Whole, c.want.Whole) {
 			t.Errorf("%q is %+v, error %v", c.file, got, err)
 		}
 		for n := range c.file { // a reader that ends early is no fault of the format
-			if _, err = Read(bytes.NewReader(c.file[:n]), int64(len(c.file))); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrFormat) {
+			if _, err = npy.Read(bytes.NewReader(c.file[:n]), int64(len(c.file))); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, npy.ErrFormat) {
 				t.Errorf("after %d bytes of %d the error is %v", n, len(c.file), err)
 			}
-			if _, err = Read(bytes.NewReader(c.file[:n]), int64(n)); !errors.Is(err, ErrFormat) {
+			if _, err = npy.Read(bytes.NewReader(c.file[:n]), int64(n)); !errors.Is(err, npy.ErrFormat) {
 				t.Errorf("%d bytes of %d: error %v", n, len(c.file), err)
 			}
 		}
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestNPYRefuses(t *testing.T) {
 	good := string(file(head("<f8", "False", "2, 1"), []float64{.5, -3}))
 	most := fmt.Sprint(math.MaxInt32)
 	for name, text := range map[string]string{
@@ -71,15 +73,15 @@ func TestReadRefuses(t *testing.T) {
 		"below 0":      string(file(head("<f8", "False", "-1, -1"), []float64{1})),
 		"not a number": string(file(head("<f8", "False", "a, 1"), []float64{1})),
 	} {
-		if a, err := Read(strings.NewReader(text), int64(len(text))); !errors.Is(err, ErrFormat) {
+		if a, err := npy.Read(strings.NewReader(text), int64(len(text))); !errors.Is(err, npy.ErrFormat) {
 			t.Errorf("%s: %+v, error %v", name, a, err)
 		}
 	}
 }
 
-func TestReadMatrix(t *testing.T) {
+func TestNPYMatrix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.npy")
-	if _, err := ReadMatrix(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := npy.ReadMatrix(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a file the error is %v", err)
 	}
 	for text, ok := range map[string]bool{
@@ -89,8 +91,8 @@ func TestReadMatrix(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := ReadMatrix(path)
-		if ok && (err != nil || !slices.Equal(a.Float, []float64{1, 2})) || !ok && (!errors.Is(err, ErrFormat) || !strings.HasPrefix(err.Error(), path)) {
+		a, err := npy.ReadMatrix(path)
+		if ok && (err != nil || !slices.Equal(a.Float, []float64{1, 2})) || !ok && (!errors.Is(err, npy.ErrFormat) || !strings.HasPrefix(err.Error(), path)) {
 			t.Errorf("%q: %+v, error %v", text, a, err)
 		}
 	}
