@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
@@ -395,5 +396,20 @@ func TestWorkersDoNotMatter(t *testing.T) {
 		if !bytes.Equal(models[0], models[1]) || !bytes.Equal(models[0], models[2]) {
 			t.Errorf("%s: models differ", name)
 		}
+	}
+}
+
+// A solver writes seven methods: Base has the others. The methods of Solver are counted by reflection.
+func TestSevenMethods(t *testing.T) {
+	all, base := reflect.TypeFor[solver.Solver](), reflect.TypeFor[solver.Base]()
+	var own []string
+	for i := range all.NumMethod() {
+		name := all.Method(i).Name
+		if _, ok := base.MethodByName(name); !ok {
+			own = append(own, name)
+		}
+	}
+	if len(own) != 7 {
+		t.Errorf("a solver must write %v; seven methods were expected", own)
 	}
 }
