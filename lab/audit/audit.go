@@ -159,11 +159,8 @@ func claimed(e *experiment.Experiment, c Config) (float64, error) {
 // gaussian is the ε at δ of a mechanism that can be told apart as well as two normal laws of
 // deviation 1 whose means are μ apart; 0 where they cannot be told apart.
 func gaussian(mu, delta float64) float64 {
-	switch {
-	case !(mu > 0):
+	if !(mu > 0) {
 		return 0
-	case math.IsInf(mu, 1):
-		return mu
 	}
 	return dp.GaussianEpsilon(mu, delta)
 }
@@ -217,9 +214,8 @@ func (b bestOf) beaten(p float64) float64 {
 
 // scaled returns the law for runs and scores that tell so many times as much.
 func (b bestOf) scaled(scale float64) bestOf {
+	b.mu, b.score = b.mu*scale, b.score*scale
 	b.first *= scale // the same share of a normal law's deviation
-	b.mu *= scale
-	b.score *= scale
 	return b
 }
 
@@ -320,9 +316,12 @@ const thresholds = 199
 func (h *half) choose(p price) (threshold, bound float64) {
 	pooled := slices.Concat(h[0], h[1])
 	slices.Sort(pooled)
+	var list []float64
+	for i := range thresholds {
+		list = append(list, pooled[(i+1)*len(pooled)/(thresholds+1)])
+	}
 	bound = math.Inf(-1)
-	for i := 1; i <= thresholds; i++ {
-		t := pooled[i*len(pooled)/(thresholds+1)]
+	for _, t := range slices.Compact(list) { // fewer runs than thresholds give some twice
 		if b := h.measure(t, p, tail).Epsilon; b > bound {
 			threshold, bound = t, b
 		}

@@ -201,7 +201,7 @@ func chance(m, r, v int, epsilon, delta float64) float64 {
 		return 1
 	}
 	alpha, sum := 0., 0.
-	for i := 1; i <= v; i++ {
+	for i := 1; i <= v && delta > 0; i++ {
 		sum += binomial.Mass(v-i, r, q) // that from v-i to v-1 are right
 		alpha = max(alpha, sum/float64(i))
 	}

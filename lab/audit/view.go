@@ -50,18 +50,15 @@ type adversaryView struct {
 }
 
 func newAdversaryView(x *attempt, lost []loss) *adversaryView {
-	s := &adversaryView{attempt: x, survivors: x.plan.Cohort.Colluding()}
+	s := &adversaryView{attempt: x}
 	for _, l := range lost {
-		switch l {
-		case never:
+		if l == never {
 			s.answered++
-		case afterInput:
+		} else if l == afterInput {
 			s.silent++
-		case beforeInput:
-			continue
 		}
-		s.survivors++
 	}
+	s.survivors = x.plan.Cohort.Colluding() + s.answered + s.silent
 	for k := range s.sums {
 		s.sums[k] = lists.Map(x.plan.Releases, func(r protocol.Release) []int64 { return make([]int64, r.Len) })
 	}
@@ -198,10 +195,7 @@ func apart(with, without map[weighed]sentVector, whole bool) (differences []stri
 		}
 	}
 	for key, full := range with {
-		empty, there := without[key]
-		if !there {
-			empty.vector = protocol.Vector{}
-		}
+		empty := without[key] // nothing, where its client sent none
 		a, err1 := integers(full.vector, full.to)
 		b, err2 := integers(empty.vector, full.to)
 		if err := errors.Join(err1, err2); err != nil {

@@ -90,11 +90,8 @@ func solve(deltaOf func(float64) float64, delta, samplers float64) float64 {
 		return 0
 	}
 	low, high := 0.0, 1.0
-	for ; above(high); high *= 2 {
-		if high > 1e6 || samplers*(1+math.Exp(high)) > delta {
-			break
-		}
-		low = high
+	for above(high) && high <= 1e6 && samplers*(1+math.Exp(high)) <= delta {
+		low, high = high, 2*high
 	}
 	_, high = binomial.Halve(low, high, 60, above)
 	if above(high) {

@@ -3,6 +3,7 @@ package binomial
 
 import (
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/combin"
@@ -17,9 +18,17 @@ func Lower(k, n int, tail float64) float64 {
 	if k == 0 {
 		return 0
 	}
-	lower, _ := Halve(0, 1, 60, func(p float64) bool { return AtLeast(k, n, p) < tail })
-	return lower
+	asked := [3]float64{float64(k), float64(n), tail}
+	known, ok := lowers.Load(asked)
+	if !ok {
+		known, _ = Halve(0, 1, 60, func(p float64) bool { return AtLeast(k, n, p) < tail })
+		lowers.Store(asked, known)
+	}
+	return known.(float64)
 }
+
+// lowers are the bounds that were computed: thresholds of an attack ask for the same counts again and again.
+var lowers sync.Map
 
 // Upper is the upper bound of Clopper and Pearson, wrong with probability at most tail.
 func Upper(k, n int, tail float64) float64 { return 1 - Lower(n-k, n, tail) }
