@@ -148,11 +148,11 @@ func TestNeighboursSeeBrokenBounds(t *testing.T) {
 // then up to two bounds away, as if a user was replaced by another. Two normal laws whose means are twice as far apart
 // as the claim says have an ε of 11.5 for a claim of 5.
 func TestEmptiedClientIsAskedWhatItSends(t *testing.T) {
-	honest := run(t, open(t, "algorithm=ones epsilon=5"), Config{Runs: 200, Claim: Stated})
+	honest := run(t, open(t, "algorithm=ones epsilon=5 rounds=2"), Config{Runs: 60, Claim: Stated})
 	if !honest.Holds() {
 		t.Errorf("without decay %v", honest.Err())
 	}
-	r := run(t, open(t, "algorithm=broken-decay epsilon=5"), Config{Runs: effort.Of(200, 400, 4000), Claim: Stated})
+	r := run(t, open(t, "algorithm=broken-decay epsilon=5 rounds=2"), Config{Runs: effort.Of(200, 400, 4000), Claim: Stated})
 	lo, hi := 0.1, 10. // the distance of which the claim is the ε, by bisection
 	for range 60 {
 		if mid := (lo + hi) / 2; dp.GaussianEpsilon(mid, r.Delta) < r.Claimed {

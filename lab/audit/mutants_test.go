@@ -17,9 +17,10 @@ import (
 
 // Each of these is a mistake that a scheme like this one can make, or that one has made. The
 // audit must disprove what is claimed for it, and must not disprove the same experiment without
-// the mistake. Runs are few: a seed is fixed, so the outcome is.
+// the mistake. Runs are few: a seed is fixed, so the outcome is. Most were found with as many runs in 20 of 20 seeds.
 func TestMutantsAreCaught(t *testing.T) {
 	slow(t)
+	audited := make(map[string]bool) // without a mistake
 	const lfl = "algorithm=lfl-sgdmf rounds=2 epsilon=20 "
 	for _, c := range []struct {
 		name, settings string
@@ -27,32 +28,35 @@ func TestMutantsAreCaught(t *testing.T) {
 		claim          AuditedEpsilon
 		mutant         mutant
 	}{
-		{"replaced noise at the published claim", "algorithm=lfl-sgdmf rounds=1 epsilon=1 noise=replace dropout=0", 1000, Published, mutant{}},
-		{"a sensitivity stated at half", lfl, 300, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
-		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 300, Stated, mutant{plan: untold, survivors: everybody}},
+		{"replaced noise at the published claim", "algorithm=lfl-sgdmf rounds=1 epsilon=1 noise=replace dropout=0", 500, Published, mutant{}},
+		{"a sensitivity stated at half", lfl, 60, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
+		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 100, Stated, mutant{plan: untold, survivors: everybody}},
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
-		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 150, Stated, mutant{claim: without(kernel.Bias)}},
-		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 150, Stated, mutant{plan: scaled(unitRatings)}},
-		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 60, Stated, mutant{plan: everyBatch}},
-		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 200, Stated, mutant{claim: oneTurn}},
-		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 150, Stated, mutant{claim: stated(2)}},
-		{"an organisation's noise at 0.7, hfl", "algorithm=hfl-sgdmf rounds=10 epsilon=1", 200, Stated, mutant{claim: stated(1 / 0.7)}},
-		{"an organisation's noise at 0.7, vfl", "algorithm=vfl-sgdmf rounds=10 epsilon=1", 200, Stated, mutant{claim: stated(1 / 0.7)}},
-		{"an organisation's noise at 0.7, synsgd", "algorithm=hfl-synsgd rounds=10 epsilon=1", 400, Stated, mutant{claim: stated(1 / 0.7)}},
+		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 40, Stated, mutant{claim: without(kernel.Bias)}},
+		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=1 rank=2 epsilon=20 statistics.clip-rating=3", 200, Stated, mutant{plan: scaled(unitRatings)}},
+		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1 rank=2", 40, Stated, mutant{plan: everyBatch}},
+		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 100, Stated, mutant{claim: oneTurn}},
+		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=1", 40, Stated, mutant{claim: stated(2)}},
+		{"an organisation's noise at 0.7, hfl", "algorithm=hfl-sgdmf rounds=10 epsilon=1", 100, Stated, mutant{claim: stated(1 / 0.7)}},
+		{"an organisation's noise at 0.7, vfl", "algorithm=vfl-sgdmf rounds=10 epsilon=1", 100, Stated, mutant{claim: stated(1 / 0.7)}},
+		{"an organisation's noise at 0.7, synsgd", "algorithm=hfl-synsgd rounds=10 epsilon=1", 300, Stated, mutant{claim: stated(1 / 0.7)}},
 		{"an organisation's clip at 1.4", "algorithm=hfl-sgdmf rounds=10 epsilon=1", 200, Stated, mutant{claim: stated(1.4)}},
 		{"users' noise at 0.7", "algorithm=lfl-sgdmf rounds=2 epsilon=1", 100, Stated, mutant{plan: lower}},
-		{"a user's clip at 1.4", lfl, 60, Stated, mutant{plan: wider(1.4)}},
-		{"pairs of items at twice their norm", "algorithm=private-ease epsilon=5 pairs.items=3", 200, Stated, mutant{plan: doubled("pairs")}},
-		{"a user not clipped", lfl, 60, Stated, mutant{plan: wider(1e6)}},
+		{"a user's clip at 1.4", lfl, 40, Stated, mutant{plan: wider(1.4)}},
+		{"pairs of items at twice their norm", "algorithm=private-ease epsilon=5 pairs.items=3", 40, Stated, mutant{plan: doubled("pairs")}},
+		{"a user not clipped", lfl, 40, Stated, mutant{plan: wider(1e6)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			e := open(t, c.settings)
 			caught := run(t, e, Config{Runs: c.runs, Claim: c.claim, mutant: c.mutant})
 			t.Logf("%.4g claimed, at least %.4g, about %.4g; accepted %q", caught.Claimed, caught.Bound, caught.Point, caught.Accepted)
 			if caught.Holds() {
 				t.Errorf("at least %.4g and about %.4g where %.4g is claimed: not caught", caught.Bound, caught.Point, caught.Claimed)
 			}
+			if audited[c.settings] {
+				return
+			}
+			audited[c.settings] = true
 			if honest := run(t, e, Config{Runs: effort.Of(0, 60, 1000), Claim: Stated}); !honest.Holds() {
 				t.Errorf("without it %v", honest.Err())
 			}
@@ -174,16 +178,15 @@ var lower = scaled(func(protocol.Release) float64 { return 0.7 * 0.7 })
 // Sampled steps: the squares of n noises are chi-squared, and exceed their mean by three deviations with chance 0.00135. How many of the
 // draws have the unit is binomial. The bound falls with the squares and grows with that number, so at the larger squares the least
 // number that is enough gives the chance, at the default number of runs. Sums: the estimate of μ is normal to first order, with the deviation that the audit itself states.
-// The true μ is taken two deviations below the estimate of ten times as many runs.
+// The true μ is taken two deviations below the estimate of twice as many runs, or of ten times as many in long tests.
 func TestChanceAtSevenTenths(t *testing.T) {
 	effort.NotShort(t, "takes thousands of runs")
 	for _, c := range sevenTenths {
 		t.Run(c.settings, func(t *testing.T) {
-			t.Parallel()
 			e := open(t, c.settings)
 			cfg := Config{Runs: cmp.Or(c.runs, DefaultRuns(e)), Claim: Stated, Seed: 1, Workers: 1, mutant: c.mutant}
 			part := cfg
-			part.Runs = 10 * c.runs
+			part.Runs = effort.Of(2, 2, 10) * c.runs
 			if slices.ContainsFunc(e.Privacy.Run, func(ev dp.Event) bool { return ev.Mechanism.Sampled() }) {
 				cfg.Runs, part.Runs = DefaultRuns(e), fewest // a run tells how many draws each has
 			}

@@ -32,21 +32,19 @@ func TestBestOf(t *testing.T) {
 // No search is worth more than theorem 2 states, for any law, budget and order that this audit knows. The worst order is worth
 // more than one run: a search that states the ε of one run can be caught.
 func TestBestStaysBelowTheTheorem(t *testing.T) {
-	for _, eta := range []float64{-0.5, 1} {
-		for _, runs := range []float64{1.5, 10} {
-			law, err := tune.SelectionOf(eta, runs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, each := range []float64{0.5, 5, 20} {
-				mu := dp.GaussianMu(each, 1e-5)
-				b := bestOf{Selection: law, mu: mu, score: mu / 5}.worst(1e-5)
-				search := dp.Search{Law: law, Runs: [][]dp.Event{{dp.Gaussian(1 / mu), dp.Gaussian(5 / mu)}}}
-				stated, err := dp.Problem{Delta: 1e-5, Accountant: dp.RDP, Searches: []dp.Search{search}}.Epsilon()
-				if got := b.epsilon(1e-5); err != nil || got > stated.Epsilon || got < 1.03*each {
-					t.Errorf("eta %v, %v runs of %v: at least %v, stated %v, %v", eta, runs, each, got, stated.Epsilon, err)
-				}
-			}
+	for _, c := range []struct{ eta, runs, each float64 }{
+		{-0.5, 1.5, 0.5}, {1, 1.5, 5}, {-0.5, 1.5, 20}, {1, 10, 0.5}, {-0.5, 10, 5}, {1, 10, 20},
+	} {
+		law, err := tune.SelectionOf(c.eta, c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mu := dp.GaussianMu(c.each, 1e-5)
+		b := bestOf{Selection: law, mu: mu, score: mu / 5}.worst(1e-5)
+		search := dp.Search{Law: law, Runs: [][]dp.Event{{dp.Gaussian(1 / mu), dp.Gaussian(5 / mu)}}}
+		stated, err := dp.Problem{Delta: 1e-5, Accountant: dp.RDP, Searches: []dp.Search{search}}.Epsilon()
+		if got := b.epsilon(1e-5); err != nil || got > stated.Epsilon || got < 1.03*c.each {
+			t.Errorf("%+v: at least %v, stated %v, %v", c, got, stated.Epsilon, err)
 		}
 	}
 }
@@ -61,9 +59,9 @@ func TestSearchesAreAudited(t *testing.T) {
 		caught, long   bool
 		mutant         mutant
 	}{
-		{"honest", "epsilon=1", 3, 200, false, false, mutant{}},
-		{"a tenth of the noise", "epsilon=1", 3, 300, true, false, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 100 })}},
-		{"one run alone is stated", "epsilon=5", 10, 3000, true, true, mutant{claim: func(e *experiment.Experiment) (float64, error) { return e.Privacy.Budget.Epsilon, nil }}},
+		{"honest", "algorithm=lfl-sgdmf rounds=1 epsilon=1", 3, 100, false, false, mutant{}},
+		{"a tenth of the noise", "algorithm=lfl-sgdmf rounds=1 epsilon=1", 3, 100, true, false, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 100 })}},
+		{"one run alone is stated", "algorithm=private-item-bias epsilon=5", 10, 3000, true, true, mutant{claim: func(e *experiment.Experiment) (float64, error) { return e.Privacy.Budget.Epsilon, nil }}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long {
@@ -74,7 +72,7 @@ func TestSearchesAreAudited(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := run(t, open(t, "algorithm=private-item-bias "+c.settings), Config{Runs: c.searches, Claim: Stated, Select: &law, mutant: c.mutant})
+			r := run(t, open(t, c.settings), Config{Runs: c.searches, Claim: Stated, Select: &law, mutant: c.mutant})
 			t.Logf("%.4g claimed, at least %.4g, about %.4g", r.Claimed, r.Bound, r.Point)
 			if r.Holds() == c.caught || math.Abs(r.MeanRuns-c.mean) > 1e-6 {
 				t.Errorf("at least %.4g where %.4g is claimed", r.Bound, r.Claimed)
@@ -90,8 +88,8 @@ func TestSearchOfSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	for settings, want := range map[string]string{
-		"algorithm=hfl-sgdmf epsilon=5 parties=2 rounds=3": "draws samples",
-		"algorithm=lfl-sgdmf epsilon=inf":                  "no claim to audit",
+		"algorithm=hfl-sgdmf epsilon=5 accountant=rdp rounds=3": "draws samples",
+		"algorithm=lfl-sgdmf epsilon=inf":                       "no claim to audit",
 	} {
 		_, err := Run(t.Context(), open(t, settings), Config{Runs: 40, Claim: Stated, Select: &law, Workers: 1})
 		if err == nil || !strings.Contains(err.Error(), want) {
