@@ -19,7 +19,6 @@ func TestEpsilonAgreesWithTheAccountantThatPlans(t *testing.T) {
 		"small skellam":         {Events: []dp.Event{dp.Skellam(20, 2, 3)}},
 		"few skellam":           {Events: []dp.Event{dp.Skellam(12, 1, 1).Times(3)}, Accountant: dp.RDP},
 		"samplers":              {Events: []dp.Event{dp.Gaussian(2)}, SamplerError: 1e-7},
-		"sampled":               {Events: []dp.Event{dp.SubsampledGaussian(0.8, 0.05).Times(50)}},
 		"sampled, many":         {Events: []dp.Event{dp.SubsampledGaussian(1.1, 0.01).Times(5000)}},
 		"sampled, rarely":       {Events: []dp.Event{dp.SubsampledGaussian(0.5, 0.001).Times(20)}},
 		"sampled skellam":       {Events: []dp.Event{dp.SubsampledSkellam(4e4, 100, 300, 0.1).Times(30)}},

