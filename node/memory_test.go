@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/transport"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 )
@@ -39,7 +40,7 @@ func (m *memory) heard(hear func(n int), over *sharedLine) []libp2p.Option {
 	if m == nil {
 		return nil
 	}
-	return []libp2p.Option{libp2p.Transport(func(u transport.Upgrader, limits network.ResourceManager) *memoryTransport {
+	return []libp2p.Option{libp2p.Security(noise.ID, noise.New), libp2p.Transport(func(u transport.Upgrader, limits network.ResourceManager) *memoryTransport {
 		return &memoryTransport{m, u, limits, hear, over}
 	})}
 }
