@@ -24,13 +24,11 @@ import (
 )
 
 // sharing is shared by the clients of a large federation, as by the clients of one process of
-// fednode: who is enrolled, and the public part of the experiment.
+// fednode: who is enrolled.
 type sharing struct {
-	mu     sync.Mutex
-	list   *admission.Registry
-	text   []byte
-	opened *experiment.Experiment
-	here   chan struct{} // has a token for each client that has registered
+	mu   sync.Mutex
+	list *admission.Registry
+	here chan struct{} // has a token for each client that has registered
 }
 
 // observer hears which clients have registered; nil for a nil sharing.
@@ -68,22 +66,27 @@ func (s *sharing) registry(f *federation) *admission.Registry {
 	return s.list
 }
 
+// openedLast is the experiment that clients have opened last, as the clients of one process of fednode share it.
+type openedLast struct {
+	mu     sync.Mutex
+	text   []byte
+	opened *experiment.Experiment
+}
+
 // experiment opens the experiment that a text describes.
-func (s *sharing) experiment(text []byte) (*experiment.Experiment, error) {
-	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.opened != nil && bytes.Equal(s.text, text) {
-			return s.opened, nil
-		}
+func (r *openedLast) experiment(text []byte) (*experiment.Experiment, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.opened != nil && bytes.Equal(r.text, text) {
+		return r.opened, nil
 	}
 	public, err := agreement.Decode(text)
 	if err != nil {
 		return nil, err
 	}
 	e, err := agreement.Open(public)
-	if err == nil && s != nil {
-		s.text, s.opened = text, e
+	if err == nil {
+		r.text, r.opened = text, e
 	}
 	return e, err
 }

@@ -80,10 +80,11 @@ type federation struct {
 	kept        func(protocol.ClientID, protocol.SessionID)       // hears what clients keep of a session; nil: not called
 	refuses     func(protocol.ClientID, protocol.SessionID) error // why an owner excludes a session; nil: none does
 	contact     admission.Contact
-	hub         libp2ppeer.AddrInfo                      // where the aggregator itself is
-	relayKeys   []admission.PrivateKey                   // keys of the relays
-	relays      []admission.Contact                      // where clients dial; none: the aggregator
-	shares      *sharing                                 // what clients have in common for the sake of memory; nil: nothing
+	hub         libp2ppeer.AddrInfo    // where the aggregator itself is
+	relayKeys   []admission.PrivateKey // keys of the relays
+	relays      []admission.Contact    // where clients dial; none: the aggregator
+	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
+	opened      openedLast
 	simulated   *experiment.Experiment                   // with all ratings
 	ran         *experiment.Federation                   // of the latest simulation
 	items       map[protocol.ClientID][]model.Embeddings // that organisations kept of the last session
@@ -403,7 +404,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 
 // job makes the work of a user's client in a session.
 func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
-	e, err := f.shares.experiment(text)
+	e, err := f.opened.experiment(text)
 	if err != nil {
 		return nil, err
 	}
