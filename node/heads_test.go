@@ -39,26 +39,27 @@ func openedLedger(t testing.TB, log store.Log) *store.Ledger {
 	return l
 }
 
-// restored lists ledgers with which client 3 comes back after a session.
-var restored = map[string]struct {
+// restored lists ledgers with which client 3 comes back after a session, one after the other, and why it ends.
+var restored = []struct {
+	name   string
 	ledger func(t *testing.T, newest store.Log) *store.Ledger
 	want   error
 }{
-	"the newest":    {func(t *testing.T, newest store.Log) *store.Ledger { return openedLedger(t, copiedLog(t, newest, -1)) }, nil},
-	"an older copy": {func(t *testing.T, newest store.Log) *store.Ledger { return openedLedger(t, copiedLog(t, newest, 1)) }, store.ErrBehind},
-	"none":          {func(t *testing.T, _ store.Log) *store.Ledger { return openedLedger(t, store.NewMemoryLog()) }, store.ErrBehind},
-	"another copy that was charged": {func(t *testing.T, newest store.Log) *store.Ledger {
+	{"an older copy", func(t *testing.T, newest store.Log) *store.Ledger { return openedLedger(t, copiedLog(t, newest, 1)) }, store.ErrBehind},
+	{"none", func(t *testing.T, _ store.Log) *store.Ledger { return openedLedger(t, store.NewMemoryLog()) }, store.ErrBehind},
+	{"the newest", func(t *testing.T, newest store.Log) *store.Ledger { return openedLedger(t, newest) }, nil},
+	{"another copy that was charged", func(t *testing.T, newest store.Log) *store.Ledger {
 		l := openedLedger(t, copiedLog(t, newest, 1))
-		if err := l.Persist(protocol.Charged{Session: protocol.SessionID{9}, Round: 1}, protocol.Charged{Session: protocol.SessionID{9}, Round: 2}); err != nil {
+		if err := l.Persist(protocol.Charged{Session: protocol.SessionID{9}, Round: 1}, protocol.Charged{Session: protocol.SessionID{9}, Round: 2}, protocol.Charged{Session: protocol.SessionID{9}, Round: 3}); err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}, store.ErrForked},
 }
 
-// A client whose ledger lacks charges that it has signed for is found out when it registers: it ends, is charged for
-// nothing more, and the next session is without it. The aggregator stays, was started again, or has lost all heads and
-// heard them again from the clients.
+// A client whose ledger lacks charges that it has signed for is found out when it registers: it ends, and is charged for
+// nothing more. It is in the next session once it has its newest ledger again. The aggregator stays, was started again, or has lost all
+// heads and heard them again from the clients.
 func TestRestoredLedgerIsFoundOut(t *testing.T) {
 	const who = protocol.ClientID(3)
 	for name, between := range map[string]func(*testing.T, *federation){
@@ -75,34 +76,34 @@ func TestRestoredLedgerIsFoundOut(t *testing.T) {
 			stop()
 		},
 	} {
-		for state, c := range restored {
-			t.Run(name+", "+state, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12))
-					m := f.join(admission.ServerPlace)
-					f.joinAll()
-					newest := store.NewMemoryLog()
-					f.ledgers[who] = openedLedger(t, newest)
-					f.session(m, sim.Faults{})
-					between(t, f)
-					f.next(1, "algorithm=fmf-lfl rounds=1 rank=3 "+quick)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
+				m := f.join(admission.ServerPlace)
+				f.joinAll()
+				newest := store.NewMemoryLog()
+				f.ledgers[who] = openedLedger(t, newest)
+				f.session(m, sim.Faults{})
+				between(t, f)
+				f.next(1, "algorithm=fmf-lfl rounds=1 rank=3 "+quick)
+				for _, c := range restored {
 					f.ledgers[who] = c.ledger(t, newest)
 					if c.want == nil {
 						f.session(m, sim.Faults{})
-						return
+						continue
 					}
 					before := f.ledgers[who].Charges()
 					for range 2 { // an owner may try again
 						if err := f.client(who, f.memberships[admission.ClientPlace(who)]).Run(f.ctx); !errors.Is(err, c.want) {
-							t.Errorf("the client ends with %v, want %v", err, c.want)
+							t.Errorf("%s: the client ends with %v, want %v", c.name, err, c.want)
 						}
 					}
 					if got := f.ledgers[who].Charges(); got != before {
-						t.Errorf("%d rounds were charged", got-before)
+						t.Errorf("%s: %d rounds were charged", c.name, got-before)
 					}
-				})
+				}
 			})
-		}
+		})
 	}
 }
 
@@ -111,7 +112,7 @@ func TestRestoredLedgerIsFoundOut(t *testing.T) {
 func TestCopiedStateStopsTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const who = protocol.ClientID(3)
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		log := store.NewMemoryLog()
@@ -132,7 +133,7 @@ func TestCopiedStateStopsTheFirst(t *testing.T) {
 // A client that dials relays is found out, too: the relay hears of heads from the aggregator, also when it is new.
 func TestRestoredLedgerBehindARelay(t *testing.T) {
 	const who = protocol.ClientID(3)
-	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
+	f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings)
 	relays := f.withRelays(1)
 	newest := store.NewMemoryLog()
 	f.ledgers[who] = openedLedger(t, newest)
@@ -142,7 +143,7 @@ func TestRestoredLedgerBehindARelay(t *testing.T) {
 	}
 	relays[0].stop()
 	f.relays = []admission.Contact{f.startRelay(0).contact}
-	f.ledgers[who] = openedLedger(t, copiedLog(t, newest, 2))
+	f.ledgers[who] = openedLedger(t, copiedLog(t, newest, 1))
 	if err := f.client(who, f.memberships[admission.ClientPlace(who)]).Run(f.ctx); !errors.Is(err, store.ErrBehind) {
 		t.Errorf("the client ends with %v", err)
 	}
