@@ -40,7 +40,7 @@ const vertical = "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2 "
 
 func newAlignment(t *testing.T) *alignment {
 	t.Helper()
-	x := &alignment{federation: newFederation(t, vertical+"data="+ratings(t, 8, 12)), rows: make(map[protocol.ClientID]*align.Rows),
+	x := &alignment{federation: newFederation(t, vertical+"data="+ratings(t, 4, 12)), rows: make(map[protocol.ClientID]*align.Rows),
 		join: make(map[admission.Place]*admission.Membership), regs: make(map[admission.Place]*admission.Registry)}
 	for k := range x.federation.federation.Clients {
 		var list []string
@@ -191,7 +191,7 @@ func TestAlignOverABrokenLine(t *testing.T) {
 	x := newAlignment(t)
 	line := newRelay(t, x.hub.Addrs[0].String())
 	for k := range x.lists {
-		for i := range 600 {
+		for i := range 100 {
 			x.lists[k] = append(x.lists[k], fmt.Sprintf("more-%d-of-%d", i, i%(k+2)))
 		}
 	}
@@ -202,10 +202,11 @@ func TestAlignOverABrokenLine(t *testing.T) {
 	x.begins = func() {
 		if x.begun == len(x.lists)+1 { // every member, and none is ready
 			cuts++
+			line.cut()
 			go func() {
-				for range 3 {
-					line.cut()
+				for range 2 {
 					time.Sleep(400 * time.Millisecond) // while they dial again, and continue
+					line.cut()
 				}
 			}()
 		}
@@ -220,22 +221,17 @@ func TestAlignOverABrokenLine(t *testing.T) {
 func TestAlignAggregatorRestarts(t *testing.T) {
 	x := newAlignment(t)
 	for k := range x.lists {
-		for i := range 300 {
+		for i := range 40 {
 			x.lists[k] = append(x.lists[k], fmt.Sprintf("more-%d", i))
 		}
 	}
-	again := make(chan struct{})
 	x.begins = func() {
 		if x.begun == len(x.lists)+1 {
-			go func() {
-				defer close(again)
-				_ = x.aggregator.Close()
-				x.startAggregator([]string{x.hub.Addrs[0].String()})
-			}()
+			_ = x.aggregator.Close()
+			x.startAggregator([]string{x.hub.Addrs[0].String()})
 		}
 	}
 	x.all()
-	<-again
 	if x.begun != len(x.lists)+1 {
 		t.Errorf("attempts begun by members: %d, want one each", x.begun)
 	}
