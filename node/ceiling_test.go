@@ -25,7 +25,7 @@ const noisy = "algorithm=lfl-sgdmf epsilon=1 rounds=1 contribution=all-ratings "
 func TestCeiling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const who = protocol.ClientID(3)
-		f := newVirtualFederation(t, noisy+quick+"data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, noisy+quick+"data="+ratings(t, 4, 12))
 		f.limit = &dp.Budget{Epsilon: 100, Delta: f.simulated.Privacy.Budget.Delta, Accountant: f.simulated.Privacy.Budget.Accountant}
 		limit := *f.limit
 		limit.Epsilon = 1.2
@@ -48,7 +48,7 @@ func TestCeiling(t *testing.T) {
 		f.next(1, noisy+quick)
 		stop := f.startStoppable(f.client(who, f.memberships[admission.ClientPlace(who)]))
 		var rest []*node.Client
-		for id := range protocol.ClientID(8) {
+		for id := range protocol.ClientID(4) {
 			if id != who {
 				rest = append(rest, f.client(id, f.memberships[admission.ClientPlace(id)]))
 			}
@@ -58,8 +58,8 @@ func TestCeiling(t *testing.T) {
 		server := f.server(m)
 		wait := f.start(rest...)
 		_, err := server.Run(f.ctx)
-		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "1 of 8 (budget, affords 0.5 1), and 0 may decline") ||
-			!strings.Contains(err.Error(), "affordable for 8 clients at 0.5") {
+		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "1 of 4 (budget, affords 0.5 1), and 0 may decline") ||
+			!strings.Contains(err.Error(), "affordable for 4 clients at 0.5") {
 			t.Errorf("the server ends with %v", err)
 		}
 		f.mayDecline = nil

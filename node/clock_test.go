@@ -55,7 +55,7 @@ func TestExpiryAndClocks(t *testing.T) {
 		{"the aggregator is behind, and it is over there too", -10 * time.Minute, -16 * time.Minute, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+			f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 			f.ahead.Store(int64(c.skew))
 			place := admission.ClientPlace(3)
 			i := f.invite(place, time.Now().Add(c.end))

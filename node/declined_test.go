@@ -27,7 +27,7 @@ var errOwner = errors.New("8.695 is spent")
 // same processes take part in the next session.
 func TestDeclinedSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.refuses = func(_ protocol.ClientID, s protocol.SessionID) error {
 			if s == firstSession {
@@ -46,7 +46,7 @@ func TestDeclinedSessionEnds(t *testing.T) {
 			})
 		}
 		_, err := f.server(m).Run(f.ctx)
-		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "8 of 8 (terms 8)") || strings.Contains(err.Error(), "8.695") {
+		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "4 of 4 (terms 4)") || strings.Contains(err.Error(), "8.695") {
 			t.Errorf("the server ends with %v", err)
 		}
 		if err = f.aggregator.Check(); !errors.Is(err, session.ErrDeclined) {
@@ -67,7 +67,7 @@ func TestDeclinedSessionEnds(t *testing.T) {
 // allows.
 func TestOneDeclineEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=1 "+quick+"data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=1 "+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.refuses = func(id protocol.ClientID, _ protocol.SessionID) error {
 			if id == 3 {
@@ -95,12 +95,12 @@ func TestLedgersDeclineByKind(t *testing.T) {
 		want  string
 		first string // the session before
 	}{
-		{"8 of 8 (budget 8)", noised},
-		{"8 of 8 (unit 8)", "algorithm=fmf-lfl rounds=1 " + quick}, // after which no budget can be kept
+		{"4 of 4 (budget 4)", noised},
+		{"4 of 4 (unit 4)", "algorithm=fmf-lfl rounds=1 " + quick}, // after which no budget can be kept
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newVirtualFederation(t, c.first+"data="+ratings(t, 8, 12))
+				f := newVirtualFederation(t, c.first+"data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				f.run1(m)
 				f.next(1, noised)
@@ -131,7 +131,7 @@ func TestLedgersDeclineByKind(t *testing.T) {
 func TestMissingDataAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const who = protocol.ClientID(3)
-		all := ratings(t, 8, 12)
+		all := ratings(t, 4, 12)
 		f := newVirtualFederation(t, noisy+quick+"data="+all)
 		f.limit = &dp.Budget{Epsilon: 100, Delta: f.simulated.Privacy.Budget.Delta, Accountant: f.simulated.Privacy.Budget.Accountant}
 		f.gather = 3 * time.Second
@@ -170,7 +170,7 @@ func TestMissingDataAreAwaited(t *testing.T) {
 		}
 		f.next(1, noisy+quick)
 		var rest []*node.Client
-		for id := range protocol.ClientID(8) {
+		for id := range protocol.ClientID(4) {
 			if id != who {
 				rest = append(rest, f.client(id, f.memberships[admission.ClientPlace(id)]))
 			}

@@ -15,10 +15,10 @@ func TestEmptyClientTakesPart(t *testing.T) {
 		"contribution=all-ratings rounds=2 tolerance=0.2 colluders=0.2",
 		"algorithm=dpals rounds=1 tolerance=0.2 colluders=0.2",
 	} {
-		f := newFederation(t, settings+" data="+ratings(t, 8, 12))
+		f := newFederation(t, settings+" data="+ratings(t, 4, 12))
 		f.empty(empty)
-		if n := f.simulated.Cohort.All(); n != 8 {
-			t.Fatalf("%d clients in the simulation, want 8", n)
+		if n := f.simulated.Cohort.All(); n != 4 {
+			t.Fatalf("%d clients in the simulation, want 4", n)
 		}
 		want := f.simulate(sim.Faults{})
 		if got := f.run(); !bytes.Equal(got.Model, want.Model) {

@@ -103,15 +103,15 @@ func (f *federation) admit(invitations ...*admission.Invitation) {
 // The gate: strangers do not even get libp2p's own answers, and an admitted peer may speak one
 // protocol.
 func TestWhoMaySpeakWhat(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	f.join(admission.ClientPlace(0))
 	invitation := f.invite(admission.ClientPlace(1), time.Now().Add(time.Hour))
 	other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour))
 	identity := f.identity(admission.ClientPlace(1))
 	// A party is enrolled with a key that is another ticket's, too.
-	both := f.invite(admission.ClientPlace(5), time.Now().Add(time.Hour))
-	f.identities[admission.ClientPlace(4)] = both.Key
-	f.join(admission.ClientPlace(4))
+	both := f.invite(admission.ClientPlace(3), time.Now().Add(time.Hour))
+	f.identities[admission.ClientPlace(2)] = both.Key
+	f.join(admission.ClientPlace(2))
 	f.admit(invitation, both)
 	for _, c := range []struct {
 		who  string
@@ -140,7 +140,7 @@ func TestWhoMaySpeakWhat(t *testing.T) {
 
 // The first party to redeem an invitation has the place, durably, and may redeem it again.
 func TestEnrolOnce(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	place := admission.ClientPlace(3)
 	i := f.invite(place, time.Now().Add(time.Hour))
 	f.admit(i)
@@ -168,16 +168,16 @@ func TestEnrolOnce(t *testing.T) {
 }
 
 func TestEnrolRefused(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	expired := f.invite(admission.ClientPlace(1), time.Now().Add(-time.Hour))
-	i, other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour)), f.invite(admission.ClientPlace(4), time.Now().Add(time.Hour))
+	i, other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour)), f.invite(admission.ClientPlace(3), time.Now().Add(time.Hour))
 	f.admit(expired, i, other)
 	if _, err := node.Enrol(t.Context(), expired, f.key("late"), zerolog.Nop()); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("an expired invitation: %v", err)
 	}
 	// The holder of one ticket brings the enrolment of another.
 	f.hears(i.Key, peer.EnrolID, f.enrolment(other, f.key("swapped")))
-	if _, ok := f.registry.List().Holder(admission.ClientPlace(4)); ok {
+	if _, ok := f.registry.List().Holder(admission.ClientPlace(3)); ok {
 		t.Error("an enrolment was taken from who did not hold its ticket")
 	}
 	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.Revocation{Place: admission.ClientPlace(2), Serial: 1})
@@ -201,9 +201,9 @@ func TestEnrolRefused(t *testing.T) {
 func TestRevokedConnectionCloses(t *testing.T) {
 	for name, want := range map[string]error{"written": nil, "not written": store.ErrClosed} {
 		t.Run(name, func(t *testing.T) {
-			f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
-			m := f.join(admission.ClientPlace(6))
-			h := f.host(f.identity(admission.ClientPlace(6)))
+			f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
+			m := f.join(admission.ClientPlace(3))
+			h := f.host(f.identity(admission.ClientPlace(3)))
 			defer h.Close() //nolint:errcheck // nothing is left to be lost
 			gone := make(chan struct{})
 			h.Network().Notify(&network.NotifyBundle{DisconnectedF: func(network.Network, network.Conn) { close(gone) }})
@@ -230,7 +230,7 @@ func TestRevokedConnectionCloses(t *testing.T) {
 }
 
 func TestTickets(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	a, b := f.invite(admission.ServerPlace, time.Now()).Ticket, f.invite(admission.ClientPlace(2), time.Now()).Ticket
 	text, err := hub.Tickets{Tickets: []admission.Ticket{a, b}}.Encode()
 	if err != nil {
@@ -278,7 +278,7 @@ func TestTickets(t *testing.T) {
 // The holder of the aggregator's own place is not served as a client with the number 0: the
 // aggregator dials no peer.
 func TestAggregatorsPlaceIsNoClient(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.Revocation{Place: admission.AggregatorPlace, Serial: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (undigesting) Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error 
 // A server that cannot continue ends, and says why: an operator would not start a server again that
 // only waits.
 func TestServerThatCannotGoOnEnds(t *testing.T) {
-	f := newFederation(t, short+"rounds=2 data="+ratings(t, 8, 12))
+	f := newFederation(t, short+"rounds=2 data="+ratings(t, 4, 12))
 	config := f.serverConfig(f.join(admission.ServerPlace))
 	config.Strategy = undigesting{config.Strategy}
 	s, err := node.NewServer(config)
@@ -55,7 +55,7 @@ func (ungrateful) Finish([]byte, protocol.Runner) error { return errBroken }
 
 // A client that cannot finish ends: it has received everything it will ever be sent.
 func TestClientThatCannotFinishEnds(t *testing.T) {
-	f := newFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
+	f := newFederation(t, short+"rounds=1 data="+ratings(t, 4, 12))
 	const id = 3
 	f.trainer = func(of protocol.ClientID, x client.Trainer) client.Trainer {
 		if of == id {

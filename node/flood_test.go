@@ -123,10 +123,10 @@ func (s *flood) leave() {
 	}
 }
 
-// A thousand strangers dial during a session of five rounds: no client is lost, no round skipped,
+// 700 strangers dial during a session of five rounds: no client is lost, no round skipped,
 // no stranger let in. The silent strangers have no more connections than there is room for.
 func TestStrangersDuringASession(t *testing.T) {
-	f := newFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
+	f := newFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
 	s := &flood{f: f}
 	defer s.leave()
 	var coming sync.WaitGroup
@@ -134,7 +134,7 @@ func TestStrangersDuringASession(t *testing.T) {
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
 		case protocol.RoundOpened:
-			coming.Go(func() { s.come(200) })
+			coming.Go(func() { s.come(140) })
 		case protocol.RoundSummed:
 			coming.Wait() // so that they come in every round
 			most = max(most, f.unknown())
@@ -147,8 +147,8 @@ func TestStrangersDuringASession(t *testing.T) {
 	if out.Attempts.Opened != 5 || out.Attempts.Released != 5 {
 		t.Errorf("attempts %+v, want 5 of 5", out.Attempts)
 	}
-	if silent := len(s.silent) + s.reset; s.made != 500 || silent != 500 {
-		t.Errorf("%d strangers shook hands and %d did not, want 500 each", s.made, silent)
+	if silent := len(s.silent) + s.reset; s.made != 350 || silent != 350 {
+		t.Errorf("%d strangers shook hands and %d did not, want 350 each", s.made, silent)
 	}
 	// Four times as many as parties may have: two for each, and 64 more.
 	if room := 4 * (2*(f.federation.Clients+1) + 64); most == 0 || most > room {
@@ -212,7 +212,7 @@ func (f failures) Write(b []byte) (int, error) {
 // Over QUIC, dialling succeeds for every peer. A client is registered when the aggregator has said
 // so, and then it is: its connection is kept when others are trimmed.
 func TestRegistrationIsTheAggregatorsWord(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	if err := f.aggregator.Close(); err != nil {
 		t.Fatal(err)
 	}

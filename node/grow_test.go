@@ -26,15 +26,15 @@ func (f *federation) grown(more int, retire ...protocol.ClientID) {
 	f.federation = next
 }
 
-// A federation of 6 grows to 8 while a session runs, whose model is the simulator's of 6. The next session has all 8,
-// and the ledgers of the first 6 continue. Then client 1 leaves: the session after that is without it. The aggregator
+// A federation of 4 grows to 6 while a session runs, whose model is the simulator's of 4. The next session has all 6,
+// and the ledgers of the first 4 continue. Then client 1 leaves: the session after that is without it. The aggregator
 // stays, or is started again between the sessions.
 func TestFederationGrows(t *testing.T) {
 	for name, between := range map[string]func(*federation){"aggregator stays": func(*federation) {}, "aggregator restarts": (*federation).reopen} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				settings := noisy + "rounds=2 " + quick
-				f := newVirtualFederation(t, settings+"data="+ratings(t, 6, 12))
+				f := newVirtualFederation(t, settings+"data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				var once sync.Once
 				f.watch = func(e protocol.Event) {
@@ -44,7 +44,7 @@ func TestFederationGrows(t *testing.T) {
 							if err == nil {
 								err = f.aggregator.Grow(next)
 							}
-							if err != nil || f.registry.Federation().Places() != 6 {
+							if err != nil || f.registry.Federation().Places() != 4 {
 								t.Errorf("within a session: %d places, %v", f.registry.Federation().Places(), err)
 							}
 							f.federation = next
@@ -55,7 +55,7 @@ func TestFederationGrows(t *testing.T) {
 				f.session(m, sim.Faults{})
 				f.watch = nil
 				synctest.Wait()
-				if got := f.registry.Federation().Places(); got != 8 {
+				if got := f.registry.Federation().Places(); got != 6 {
 					t.Errorf("after the session there are %d places", got)
 				}
 				between(f)
@@ -64,11 +64,11 @@ func TestFederationGrows(t *testing.T) {
 				limit := *f.limit
 				limit.Epsilon = 100
 				f.limit = &limit
-				f.simulated, f.public = f.experiment(settings+"data="+ratings(t, 8, 12), protocol.SessionID{1, 2, 3, 1})
+				f.simulated, f.public = f.experiment(settings+"data="+ratings(t, 6, 12), protocol.SessionID{1, 2, 3, 1})
 				f.session(m, sim.Faults{})
-				for id := range protocol.ClientID(8) {
+				for id := range protocol.ClientID(6) {
 					want := 2
-					if id < 6 {
+					if id < 4 {
 						want = 4
 					}
 					if got := f.ledgers[id].Charges(); got != want {
@@ -79,7 +79,7 @@ func TestFederationGrows(t *testing.T) {
 				f.grown(0, 1)
 				f.next(2, settings)
 				var there []*node.Client
-				for id := range protocol.ClientID(8) {
+				for id := range protocol.ClientID(6) {
 					if id != 1 {
 						there = append(there, f.client(id, f.memberships[admission.ClientPlace(id)]))
 					}
@@ -100,7 +100,7 @@ func TestFederationGrows(t *testing.T) {
 // A server whose session has fewer places than the federation by now ends, and says to start it again.
 func TestServerOfAnEarlierEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, noisy+quick+"data="+ratings(t, 6, 12))
+		f := newVirtualFederation(t, noisy+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		server := f.server(m)
 		f.grown(2)

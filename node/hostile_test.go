@@ -113,10 +113,10 @@ func malformedFrames(t testing.TB) map[string][]byte {
 // The session of the others is the same as without it.
 func TestGarbageIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 8, 12))
-		i := f.invite(admission.ClientPlace(5), time.Now().Add(time.Hour))
+		f := newVirtualFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 4, 12))
+		i := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour))
 		f.admit(i)
-		f.join(admission.ClientPlace(6))
+		f.join(admission.ClientPlace(3))
 		f.join(admission.ServerPlace)
 		hostile := map[string]struct {
 			key    admission.PrivateKey
@@ -124,7 +124,7 @@ func TestGarbageIsCutOff(t *testing.T) {
 			before func(*speaker) // what it says properly
 		}{
 			"enrolling":    {i.Key, peer.EnrolID, func(*speaker) {}},
-			"registering":  {f.identity(admission.ClientPlace(6)), peer.ProtocolID, func(*speaker) {}},
+			"registering":  {f.identity(admission.ClientPlace(3)), peer.ProtocolID, func(*speaker) {}},
 			"as a server":  {f.identity(admission.ServerPlace), peer.ProtocolID, func(s *speaker) { s.say(framed(t, registration())); s.hear() }},
 			"registering2": {f.identity(admission.ServerPlace), peer.ProtocolID, func(*speaker) {}},
 		}
@@ -157,7 +157,7 @@ func TestGarbageIsCutOff(t *testing.T) {
 		}
 		// The session is over: an enrolled client is told so, and speaks in frames from then on.
 		for what, raw := range malformedFrames(t) {
-			s := f.speaks(f.identity(admission.ClientPlace(6)), peer.ProtocolID)
+			s := f.speaks(f.identity(admission.ClientPlace(3)), peer.ProtocolID)
 			s.say(framed(t, registration()))
 			for heard := s.hear(); ; heard = s.hear() {
 				if _, told := heard["session"]; told {

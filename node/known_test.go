@@ -39,7 +39,7 @@ func (f *federation) told(s network.Stream) (kind string, list json.RawMessage, 
 // that has it is not sent it. The answer to a registration is a line.
 func TestKnownListsAreNotSent(t *testing.T) {
 	sizes, parts := make(map[int]int), make(map[int]int)
-	for _, clients := range []int{8, 24} {
+	for _, clients := range []int{4, 12} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			f := newFederation(t, lfl+"data="+ratings(t, clients, 12))
 			f.gather = time.Millisecond // it begins with whom a round needs
@@ -93,11 +93,11 @@ func TestKnownListsAreNotSent(t *testing.T) {
 		})
 	}
 	const line = 160 // the numbers of an aggregator's life are of one to three digits each
-	if max(sizes[8], sizes[24]) > line {
-		t.Errorf("a registration is answered with %d bytes among 8 clients and %d among 24, want at most %d", sizes[8], sizes[24], line)
+	if max(sizes[4], sizes[12]) > line {
+		t.Errorf("a registration is answered with %d bytes among 4 clients and %d among 12, want at most %d", sizes[4], sizes[12], line)
 	}
-	// A proof of three of 26 parties has at most six hashes more than one of 10, each of 67 bytes of text.
-	if more := parts[24] - parts[8]; more > 6*67+20 {
-		t.Errorf("among 24 clients each is shown %d bytes more than among 8", more)
+	// A proof of three of 14 parties has at most six hashes more than one of 6, each of 67 bytes of text.
+	if more := parts[12] - parts[4]; more > 6*67+20 {
+		t.Errorf("among 12 clients each is shown %d bytes more than among 4", more)
 	}
 }

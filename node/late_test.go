@@ -36,17 +36,17 @@ func (f *federation) collected() func(protocol.ClientID) int {
 	}
 }
 
-// ended is a federation whose session of one round is over, without the clients from 6 on; place 7
+// ended is a federation whose session of one round is over, without client 3; place 4
 // is vacant. The server's process has ended.
 func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 	t.Helper()
-	f = newVirtualFederation(t, lfl+"deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 8, 12))
+	f = newVirtualFederation(t, lfl+"tolerance=0.4 deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 5, 12))
 	f.gather = 50 * time.Millisecond
 	results = f.collected()
 	m := f.join(admission.ServerPlace)
 	var there []*node.Client
-	for id := range protocol.ClientID(7) {
-		if c := f.client(id, f.join(admission.ClientPlace(id))); id < 6 {
+	for id := range protocol.ClientID(4) {
+		if c := f.client(id, f.join(admission.ClientPlace(id))); id < 3 {
 			there = append(there, c)
 		}
 	}
@@ -90,15 +90,15 @@ func TestLateClientGetsTheModel(t *testing.T) {
 	t.Run("new list", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, results := ended(t)
-			i := f.invite(admission.ClientPlace(7), time.Now().Add(time.Hour))
+			i := f.invite(admission.ClientPlace(4), time.Now().Add(time.Hour))
 			f.admit(i)
-			m, err := node.Enrol(t.Context(), i, f.identity(admission.ClientPlace(7)), f.log, f.network.option()...)
+			m, err := node.Enrol(t.Context(), i, f.identity(admission.ClientPlace(4)), f.log, f.network.option()...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.memberships[admission.ClientPlace(7)] = m
-			f.late(6, results)
-			f.late(7, results)
+			f.memberships[admission.ClientPlace(4)] = m
+			f.late(3, results)
+			f.late(4, results)
 		})
 	})
 	t.Run("revocation and restart", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestLateClientGetsTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.reopen()
-			f.late(6, results)
+			f.late(3, results)
 		})
 	})
 }

@@ -25,7 +25,7 @@ func TestListensEverywhereOrSaysWhy(t *testing.T) {
 	}
 	defer taken.Close() //nolint:errcheck // nobody connects
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	f := newFederation(t, vertical+"data="+ratings(t, 8, 12))
+	f := newFederation(t, vertical+"data="+ratings(t, 4, 12))
 	a, err := hub.NewAggregator(t.Context(), hub.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace), Federation: f.federation,
 		Registry: f.registry, State: t.TempDir(), Log: zerolog.Nop(), Listen: []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/tcp/" + port}})
 	if err == nil {
@@ -41,7 +41,7 @@ func TestListensEverywhereOrSaysWhy(t *testing.T) {
 func TestTwoAggregatorsAtOneAddress(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"tcp/%s", "udp/%s/quic-v1"} {
-		f := newFederation(t, vertical+"data="+ratings(t, 8, 12))
+		f := newFederation(t, vertical+"data="+ratings(t, 4, 12))
 		open := func(port string) (*hub.Aggregator, error) {
 			return hub.NewAggregator(t.Context(), hub.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace), Federation: f.federation,
 				Registry: f.registry, State: t.TempDir(), Log: zerolog.Nop(), Listen: []string{"/ip4/127.0.0.1/" + fmt.Sprintf(kind, port)}})
@@ -88,7 +88,7 @@ func TestListensOnIPv6ByDefault(t *testing.T) {
 // Over TCP, parties prove their keys by Noise, which has no dates: certificates of TLS would shut out a clock that is an hour behind.
 func TestTCPHasNoCertificates(t *testing.T) {
 	t.Parallel()
-	f := newFederation(t, vertical+"data="+ratings(t, 8, 12))
+	f := newFederation(t, vertical+"data="+ratings(t, 4, 12))
 	c := f.client(0, f.join(admission.ClientPlace(0)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -24,7 +24,7 @@ func TestLedgersAreNotMixed(t *testing.T) {
 		"the same":         {dp.Protection{Unit: dp.User, Relation: dp.ZeroOut}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFederation(t, "contribution=all-ratings rounds=1 tolerance=0.25 colluders=0.2 data="+ratings(t, 8, 12))
+			f := newFederation(t, "contribution=all-ratings rounds=1 tolerance=0.25 colluders=0.2 data="+ratings(t, 4, 12))
 			ledger, err := store.NewLedger(store.NewMemoryLog())
 			if err != nil {
 				t.Fatal(err)

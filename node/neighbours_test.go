@@ -375,7 +375,7 @@ func (n neighbour) differs(t *testing.T, first *witness) map[string]string {
 func TestNeighboursDifferInNothingElse(t *testing.T) {
 	effort.NotShort(t, "a federation over a network takes a second")
 	user := func(n *neighbour) { n.emptied = true }
-	all := ratings(t, 8, 12)
+	all := ratings(t, 5, 12)
 	rating := func(n *neighbour) {
 		text, err := os.ReadFile(all)
 		if err != nil {
@@ -391,9 +391,9 @@ func TestNeighboursDifferInNothingElse(t *testing.T) {
 		settings string
 		without  func(*neighbour)
 	}{
-		"lfl-sgdmf": {"algorithm=lfl-sgdmf epsilon=5 contribution=all-ratings rounds=3 colluders=0.1 mode=active secagg=real", user},
+		"lfl-sgdmf": {"algorithm=lfl-sgdmf epsilon=5 contribution=all-ratings rounds=2 colluders=0.1 mode=active secagg=real", user},
 		"ssp-c":     {"algorithm=ssp-c epsilon=5 rank=2 rounds=1 colluders=0.1 features=" + features(t, 12), user},
-		"vfl-sgdmf": {"algorithm=vfl-sgdmf unit=rating accountant=rdp sampling-rate=0.5 epsilon=5 rounds=3 local-steps=2 parties=4 colluders=0.2", rating},
+		"vfl-sgdmf": {"algorithm=vfl-sgdmf unit=rating accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=4 colluders=0.2", rating},
 	} {
 		for _, network := range []string{"virtual time", "loopback"} {
 			t.Run(name+" "+network, func(t *testing.T) {
@@ -424,7 +424,7 @@ func (s longer) Save() ([]byte, error) {
 // Leaks of every kind are found where they are planted.
 func TestPlantedLeaksAreSeen(t *testing.T) {
 	effort.NotShort(t, "a federation over a network takes a second")
-	whole := neighbour{settings: "algorithm=lfl-sgdmf epsilon=5 contribution=all-ratings rounds=3 colluders=0.1 secagg=real", data: ratings(t, 8, 12), virtual: true}
+	whole := neighbour{settings: "algorithm=lfl-sgdmf epsilon=5 contribution=all-ratings rounds=2 colluders=0.1 secagg=real", data: ratings(t, 4, 12), virtual: true}
 	first := whole.whole(t)
 	own := line + admission.ClientPlace(changed).String() + ", up"
 	// masked has a rule act on the second masked input of the changed client.

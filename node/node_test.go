@@ -25,12 +25,12 @@ import (
 func TestConformance(t *testing.T) {
 	public := " epsilon=inf rounds=1 rank=2 features=" + features(t, 12)
 	for name, settings := range map[string]string{
-		"lfl":        "algorithm=fmf-lfl rounds=3",
-		"lfl active": "algorithm=fmf-lfl rounds=3 mode=active secagg=real",
+		"lfl":        "algorithm=fmf-lfl rounds=2",
+		"lfl active": "algorithm=fmf-lfl rounds=2 mode=active secagg=real",
 		// Others are asked every round.
-		"lfl in turns": "algorithm=fmf-lfl rounds=5 cohort.size=5 cohort.over=1 secagg=real",
-		"vfl":          "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2",
-		"hfl":          "algorithm=fmf-hfl rounds=3 parties=4 colluders=0.2",
+		"lfl in turns": "algorithm=fmf-lfl rounds=3 cohort.size=4 cohort.over=1 secagg=real",
+		"vfl":          "algorithm=fmf-vfl rounds=2 parties=4 colluders=0.2",
+		"hfl":          "algorithm=fmf-hfl rounds=2 parties=4 colluders=0.2",
 		// Rounds of up to three kinds: the mean and counts, biases, statistics.
 		"ssp-c":               "algorithm=ssp-c" + public,
 		"ssp-c refined":       "algorithm=ssp-c statistics.bias-rounds=2" + public,
@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 		"private-ease":      "algorithm=private-ease epsilon=inf pairs.items=6 features=" + features(t, 12) + " split.positive=1 split.test=0.3",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
 		// Users who give their ratings openly are no clients, and their number stands in the terms.
-		"donors": "algorithm=ssp-c public-users=2" + public + ",rater",
+		"donors": "algorithm=ssp-c public-users=1" + public + ",rater",
 		// The public part of examples, then gradients of conditioned features, and of plain
 		// features.
 		"switch-cond-dp":  "algorithm=switch-cond-dp epsilon=inf rounds=3 parties=4 colluders=0.2 features=" + features(t, 12),
@@ -63,7 +63,7 @@ func TestConformance(t *testing.T) {
 			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "of a wide catalogue", "donors", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) {
 				effort.LongOnly(t, "the others have the same forms of rounds")
 			}
-			settings += " tolerance=0.25 deployment.stage-timeout-s=20 data=" + ratings(t, 8, 12)
+			settings += " tolerance=0.25 deployment.stage-timeout-s=20 data=" + ratings(t, 5, 12)
 			f := newFederation(t, settings)
 			f.likeSimulated(settings)
 			out := f.run()

@@ -66,7 +66,7 @@ func TestNeitherTimeNorSizeTellsRatings(t *testing.T) {
 	effort.NotShort(t, "a federation over a network takes a second")
 	t.Parallel()
 	for settings, films := range map[string]int{
-		"contribution=all-ratings rounds=2 epsilon=1000": 300,
+		"contribution=all-ratings rounds=2 epsilon=1000": 100,
 		// Timed under its own coins, the client would time nothing in its first round, and answer late in the round that it is in.
 		sampledStatistics: 60,
 		"algorithm=ssp-c features=none rank=2 rounds=1": 3706, // of MovieLens 1M

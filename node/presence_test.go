@@ -82,7 +82,7 @@ func (f *federation) welcome(s network.Stream) (connected, listed int) {
 // The server is told of each client that comes, and shown what was added to the list since it was shown it last; a client is
 // shown no list when it registers.
 func TestServerIsShownAListOnce(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	f.join(admission.ServerPlace) // the aggregator is on the list already
 	f.join(admission.ClientPlace(0))
 	f.join(admission.ClientPlace(1))

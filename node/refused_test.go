@@ -29,7 +29,7 @@ func TestRefusalsForGood(t *testing.T) {
 		"another list and no signer": {func(d *session.Descriptor) { d.List[0]++ }, "mallory", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+			f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 			f.join(admission.ServerPlace)
 			d := &session.Descriptor{Federation: f.federation.Hash(), List: f.registry.List().Hash(), Terms: *terms(f.simulated), Experiment: []byte("{}")}
 			c.spoil(d)

@@ -90,13 +90,13 @@ func (f *federation) startRelay(k int) *running {
 	return &running{r, admission.Contact{Addresses: r.Addresses(), Peer: id.String()}, stop}
 }
 
-const relayedSettings = "algorithm=lfl-sgdmf epsilon=10 contribution=all-ratings rounds=3 tolerance=0.34 deployment.stage-timeout-s=20 secagg=real"
+const relayedSettings = "algorithm=lfl-sgdmf epsilon=10 contribution=all-ratings rounds=2 tolerance=0.34 deployment.stage-timeout-s=20 secagg=real"
 
 // A federation of processes with relays, over loopback, has the model that the simulator has without, to the bit.
 func TestRelaysConform(t *testing.T) {
 	for _, count := range []int{1, 3} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
+			f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings)
 			f.withRelays(count)
 			out := f.run()
 			if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
@@ -108,7 +108,7 @@ func TestRelaysConform(t *testing.T) {
 
 // A client that has enrolled is known to the relays at once: the first connection to one is accepted.
 func TestRelaysKnowWhoHasEnrolled(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
 	_ = f.aggregator.Close()
 	f.relayKeys = append(f.relayKeys, f.key("relay"))
 	f.join(admission.ServerPlace)
@@ -135,7 +135,7 @@ func TestRelaysKnowWhoHasEnrolled(t *testing.T) {
 	for at(0) != nil {
 		continue // until the relay has registered
 	}
-	for id := protocol.ClientID(1); id < 6; id++ {
+	for id := protocol.ClientID(1); id < 4; id++ {
 		place := admission.ClientPlace(id)
 		i := f.invite(place, f.now().Add(time.Hour))
 		f.admit(i)
@@ -151,7 +151,7 @@ func TestRelaysKnowWhoHasEnrolled(t *testing.T) {
 // A relay that ends in the middle of a round is the loss of the clients whose vectors it held, which are tolerated: every
 // round releases its sum. Its clients dial the next relay, and all of them have the model at the end.
 func TestRelayEndsMidway(t *testing.T) {
-	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings+" rounds=6 deployment.tail-s=1")
+	f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings+" rounds=6 deployment.tail-s=1")
 	relays := f.withRelays(4)
 	for _, r := range relays { // a relay that does not know its clients yet would send them to the next
 		for r.Check() != nil {
@@ -186,7 +186,7 @@ func TestRelayEndsMidway(t *testing.T) {
 // Clients that have lost their relays for good continue with the aggregator itself, if they are
 // told of it.
 func TestRelaysAndTheAggregator(t *testing.T) {
-	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
+	f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings)
 	f.withRelays(2)
 	f.relays = append(f.relays, f.contact) // a third of the clients begin there
 	out := f.run()
@@ -211,7 +211,7 @@ func (s *spoken) Write(line []byte) (int, error) {
 
 // A session in active mode is refused by an aggregator that has relays: the server is told why, and ends.
 func TestActiveModeTakesNoRelays(t *testing.T) {
-	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.Nop())
+	f := newFederationOver(t, nil, "data="+ratings(t, 6, 8)+" "+relayedSettings+" tolerance=0.2 mode=active", zerolog.Nop())
 	f.withRelays(1)
 	server := f.server(f.memberships[admission.ServerPlace])
 	for _, c := range f.joinAll() {
@@ -229,7 +229,7 @@ func TestActiveModeTakesNoRelays(t *testing.T) {
 // tell of clients over.
 func TestStrangersAreNoRelays(t *testing.T) {
 	refused := &spoken{words: "no connection to the aggregator", heard: make(chan struct{})}
-	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings, zerolog.New(refused))
+	f := newFederationOver(t, nil, "data="+ratings(t, 6, 8)+" "+relayedSettings, zerolog.New(refused))
 	f.relayKeys = append(f.relayKeys, f.key("stranger")) // after the aggregator was started
 	stranger := f.startRelay(0)
 	select {
@@ -243,14 +243,14 @@ func TestStrangersAreNoRelays(t *testing.T) {
 // One session follows another through relays. Clients that wait for the next session are counted,
 // also by relays that have the end of the last. A client that was away finds the model there.
 func TestSessionsThroughRelays(t *testing.T) {
-	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
+	f := newFederation(t, "data="+ratings(t, 4, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
 	f.gather = time.Second // for a client that is away
 	f.withRelays(2)
 	server := f.memberships[admission.ServerPlace]
 	const away = 3
 	away1 := make([]*node.Client, 0, 1)
 	var there []*node.Client
-	for id := range protocol.ClientID(8) {
+	for id := range protocol.ClientID(4) {
 		c := f.client(id, f.memberships[admission.ClientPlace(id)])
 		if id == away {
 			away1 = append(away1, c)
@@ -276,17 +276,17 @@ func TestSessionsThroughRelays(t *testing.T) {
 // A relay without a connected client at the end of the session is told of the end. A client that
 // connects to it later gets the model, and a client that waits for the next session is counted.
 func TestRelayWithoutClientsHearsTheEnd(t *testing.T) {
-	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
+	f := newFederation(t, "data="+ratings(t, 4, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
 	f.gather = time.Second // for a client that is away
 	f.withRelays(2)
 	busy, idle := f.relays[:1], f.relays[1:]
 	f.relays = busy
 	var there []*node.Client
-	for id := range protocol.ClientID(7) {
+	for id := range protocol.ClientID(3) {
 		there = append(there, f.client(id, f.memberships[admission.ClientPlace(id)]))
 	}
 	f.relays = idle
-	late := f.client(7, f.memberships[admission.ClientPlace(7)])
+	late := f.client(3, f.memberships[admission.ClientPlace(3)])
 	server := f.memberships[admission.ServerPlace]
 	wait := f.start(there...)
 	if _, err := f.server(server).Run(f.ctx); err != nil {
@@ -301,7 +301,7 @@ func TestRelayWithoutClientsHearsTheEnd(t *testing.T) {
 
 // Clients that enrol while a relay waits are let in by it.
 func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
-	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
+	f := newFederation(t, "data="+ratings(t, 4, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
 	f.relayKeys = append(f.relayKeys, f.key("relay 0"))
 	_ = f.aggregator.Close()
 	f.hub.ID = ""
@@ -310,8 +310,7 @@ func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 	f.relays = append(f.relays, r.contact)
 	var tickets []admission.Ticket
 	var invitations []*admission.Invitation
-	for _, place := range []admission.Place{admission.ServerPlace, admission.ClientPlace(0), admission.ClientPlace(1), admission.ClientPlace(2), admission.ClientPlace(3),
-		admission.ClientPlace(4), admission.ClientPlace(5), admission.ClientPlace(6), admission.ClientPlace(7)} {
+	for _, place := range []admission.Place{admission.ServerPlace, admission.ClientPlace(0), admission.ClientPlace(1), admission.ClientPlace(2), admission.ClientPlace(3)} {
 		i := f.invite(place, f.now().Add(time.Hour))
 		tickets, invitations = append(tickets, i.Ticket), append(invitations, i)
 	}
@@ -334,7 +333,7 @@ func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 // A relay that has lost the aggregator sends its clients away. They continue with the next relay.
 func TestRelayThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
+		f := newVirtualFederation(t, "data="+ratings(t, 4, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
 		f.withRelays(2)
 		synctest.Wait() // until they know who is enrolled
 		_ = f.aggregator.Close()

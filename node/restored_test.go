@@ -49,7 +49,7 @@ func TestServerIsRestoredWithinASession(t *testing.T) {
 		log := testLog(t).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, text string) {
 			warned.CompareAndSwap(false, strings.Contains(text, "restored from an older copy") && strings.Contains(text, "skipped at once"))
 		}))
-		f := newFederationOver(t, newMemory(), long+"rounds=8 data="+ratings(t, 8, 12), log)
+		f := newFederationOver(t, newMemory(), long+"rounds=8 data="+ratings(t, 4, 12), log)
 		m := f.join(admission.ServerPlace)
 		wait := f.start(f.joinAll()...)
 		ctx, stop := context.WithCancel(t.Context())
@@ -89,7 +89,7 @@ func TestServerIsRestoredWithinASession(t *testing.T) {
 // signed end, and the server ends for good. A session that another server signed says nothing of this one.
 func TestServerAndAggregatorAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		var put func()
@@ -107,7 +107,7 @@ func TestServerAndAggregatorAreRestored(t *testing.T) {
 		f.reopen()
 		refused := func(says string) {
 			t.Helper()
-			stop := f.startStoppable(f.client(5, f.memberships[admission.ClientPlace(5)]))
+			stop := f.startStoppable(f.client(3, f.memberships[admission.ClientPlace(3)]))
 			defer stop()
 			if _, err := f.server(m).Run(t.Context()); !errors.Is(err, node.ErrRestored) || !cli.IsMisuse(err) || !strings.Contains(err.Error(), says) {
 				t.Errorf("the server ends with %v", err)
@@ -125,7 +125,7 @@ func TestServerAndAggregatorAreRestored(t *testing.T) {
 // total without it. So does a server that knows its beginning alone. A server that knows it begins the next one.
 func TestServerIsRestoredBeforeASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		var put func()

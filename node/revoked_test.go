@@ -59,8 +59,8 @@ func (f *federation) stoppable(run func(context.Context) error) (stop func() err
 // back.
 func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
-		const revoked, informed = 2, 5
+		f := newVirtualFederation(t, short+"tolerance=0.4 rounds=6 data="+ratings(t, 5, 12))
+		const revoked, informed = 2, 4
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
 		v := f.revocation(revoked)
@@ -115,7 +115,7 @@ func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 func TestServerKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := tells("newer revocations than these are known")
-		f := newFederationOver(t, newMemory(), short+"rounds=4 data="+ratings(t, 8, 12), zerolog.New(refused))
+		f := newFederationOver(t, newMemory(), short+"rounds=4 data="+ratings(t, 4, 12), zerolog.New(refused))
 		const revoked = 2
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
@@ -162,7 +162,7 @@ func TestServerKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 
 // A party that is told that it is itself revoked does not dial on for ever.
 func TestRevokedPartyEnds(t *testing.T) {
-	f := newFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
+	f := newFederation(t, short+"rounds=1 data="+ratings(t, 4, 12))
 	client, server := f.client(3, f.join(admission.ClientPlace(3))), f.server(f.join(admission.ServerPlace))
 	for name, p := range map[string]struct {
 		own    admission.Place

@@ -74,12 +74,12 @@ func (k *keeping) of(id protocol.ClientID) string {
 
 // loses are faults of the simulator that lose one client in the first round, before
 // it says a word, and which one.
-func loses(t *testing.T) (one protocol.ClientID, f sim.Faults) {
+func loses(t *testing.T, clients int) (one protocol.ClientID, f sim.Faults) {
 	t.Helper()
 	f = sim.Faults{Stages: []protocol.Stage{protocol.StageAdvertise}}
 	for f.Dropout = 0.01; f.Dropout < 1; f.Dropout += 0.01 {
 		var lost []protocol.ClientID
-		for id := range protocol.ClientID(8) {
+		for id := range protocol.ClientID(clients) {
 			if fate(t, f, id, 1) < protocol.Stages {
 				lost = append(lost, id)
 			}
@@ -133,12 +133,12 @@ func TestSessionsFollowOneAnother(t *testing.T) {
 	for name, between := range map[string]func(*federation){"aggregator stays": func(*federation) {}, "aggregator restarts": (*federation).reopen} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12))
+				f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 5, 12))
 				f.gather = 3 * time.Second
 				kept := f.keeps()
 				m := f.join(admission.ServerPlace)
 				f.joinAll()
-				sleeper, asleep := loses(t)
+				sleeper, asleep := loses(t, 5)
 				f.session(m, sim.Faults{})
 				between(f)
 				f.next(1, "algorithm=fmf-lfl rounds=1 rank=3 mode=active secagg=real "+quick)
@@ -154,7 +154,7 @@ func TestSessionsFollowOneAnother(t *testing.T) {
 				f.next(2, "algorithm=ssp-convex encoder.steps=10 epsilon=inf rounds=1 rank=2 features="+features(t, 12)+" "+quick)
 				f.session(m, sim.Faults{})
 				want := fmt.Sprint([]protocol.SessionID{firstSession, {1, 2, 3, 1}, {1, 2, 3, 2}})
-				for id := range protocol.ClientID(8) {
+				for id := range protocol.ClientID(5) {
 					if got := kept.of(id); got != want {
 						t.Errorf("client %d kept %v, want %v", id, got, want)
 					}
@@ -193,7 +193,7 @@ func (f *federation) replaced(p admission.Place) *admission.Membership {
 // first, with a ledger of its own, and the second is with it.
 func TestSessionAfterAClientWasInvitedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		kept := f.keeps()
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
@@ -236,13 +236,13 @@ func TestSessionAfterTheServerWasInvitedAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				complaints := &counted{text: "not signed by the server"}
 				again := &counted{text: "no connection to the aggregator"}
-				f := newFederationOver(t, newMemory(), "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12),
+				f := newFederationOver(t, newMemory(), "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12),
 					zerolog.New(zerolog.MultiLevelWriter(complaints, again)))
 				f.gather = time.Second
 				kept := f.keeps()
 				m := f.join(admission.ServerPlace)
 				f.joinAll()
-				const slept = 5
+				const slept = 3
 				f.run1(m, slept)
 				m = f.replaced(admission.ServerPlace)
 				if restart {
@@ -252,7 +252,7 @@ func TestSessionAfterTheServerWasInvitedAgain(t *testing.T) {
 				again.n.Store(0)
 				f.next(1, "algorithm=fmf-lfl rounds=3 rank=3 "+quick)
 				var all []*node.Client
-				for id := range protocol.ClientID(8) {
+				for id := range protocol.ClientID(4) {
 					all = append(all, f.client(id, f.memberships[admission.ClientPlace(id)]))
 				}
 				wait := f.start(all...)
@@ -274,11 +274,11 @@ func TestSessionAfterTheServerWasInvitedAgain(t *testing.T) {
 // it ends with the last, as it would have, and nothing of it is lost.
 func TestNextSessionWhileAClientFinishesTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 8, 12))
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		f.gather = time.Second
 		kept := f.keeps()
 		m := f.join(admission.ServerPlace)
-		const slow = 4
+		const slow = 3
 		hold := make(chan struct{})
 		f.trainer = func(id protocol.ClientID, own client.Trainer) client.Trainer {
 			if id == slow && f.public.Session == firstSession {
@@ -326,7 +326,7 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 		t.Run(second.epsilon, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				noised := "algorithm=lfl-sgdmf rounds=2 mode=semi-honest " + quick
-				f := newVirtualFederation(t, noised+"epsilon=10 data="+ratings(t, 8, 12))
+				f := newVirtualFederation(t, noised+"epsilon=10 data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				consents := make([]atomic.Int32, f.simulated.Cohort.All())
 				f.consented = func(id protocol.ClientID) error { consents[id].Add(1); return nil }

@@ -120,7 +120,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 				effort.LongOnly(t, "its server is another of these three, and its start has tests of its own")
 			}
 			synctest.Test(t, func(t *testing.T) {
-				data := ratings(t, 8, 12)
+				data := ratings(t, 5, 12)
 				settings += " " + quick
 				s := &started{federation: newVirtualFederation(t, settings+"data="+data), settings: settings}
 				s.server = s.join(admission.ServerPlace)
@@ -130,7 +130,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 				s.limit = &limit
 				s.session(data, sim.Faults{})
 				if name == "lfl" {
-					asleep, faults := loses(t)
+					asleep, faults := loses(t, 5)
 					s.gather = 3 * time.Second
 					s.session(data, faults, asleep)
 					if err := s.client(asleep, s.memberships[admission.ClientPlace(asleep)]).Run(s.ctx); err != nil { // gets the end
@@ -140,7 +140,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 					s.session(data, sim.Faults{})
 				}
 				if name != "vfl" { // whose simulated parts are dealt anew with two more items
-					data = ratings(t, 8, 14)
+					data = ratings(t, 5, 14)
 				}
 				s.session(data, sim.Faults{})
 				if n := len(s.simulated.Start.Sessions); n != 2 {

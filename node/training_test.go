@@ -29,7 +29,7 @@ func owned(t *testing.T, trainer client.Trainer) []byte {
 // that model and embeddings are the same as in a session without a stop, to the bit.
 func TestVerticalPartyRestarts(t *testing.T) {
 	const id, after = 1, 2
-	data := ratings(t, 8, 12)
+	data := ratings(t, 5, 12)
 	session := func(stop bool) (model, own []byte) {
 		f := newFederation(t, "algorithm=fmf-vfl rounds=4 parties=4 colluders=0.2 tolerance=0.25 deployment.stage-timeout-s=20 data="+data)
 		var mu sync.Mutex

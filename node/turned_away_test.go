@@ -51,7 +51,7 @@ line:
 func loggedFederation(t *testing.T) (*federation, *logged) {
 	t.Helper()
 	l := new(logged)
-	return newFederationOver(t, newMemory(), lfl+"data="+ratings(t, 8, 12), zerolog.New(l)), l
+	return newFederationOver(t, newMemory(), lfl+"data="+ratings(t, 4, 12), zerolog.New(l)), l
 }
 
 // A party that has not enrolled, an invitation and a relay that the aggregator does not know each
