@@ -27,8 +27,8 @@ func TestPredictGivesThePrintedFigure(t *testing.T) {
 	dir := t.TempDir()
 	var text strings.Builder
 	text.WriteString("user,item,rating,timestamp\n")
-	for u := range 40 {
-		for j := range 30 {
+	for u := range 20 {
+		for j := range 16 {
 			fmt.Fprintf(&text, "%d,%d,%d,%d\n", u, j, 2+(u*7+j*3)%2+2*((j+u)%2), 86_400*(j%2)+10*j)
 		}
 	}
@@ -144,7 +144,7 @@ var (
 func TestFirstScreenFits(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("COLUMNS", "80")
-	for _, data := range []string{"synthetic:small", "synthetic:moving"} {
+	for _, data := range []string{"synthetic:small", "synthetic:moving-100"} {
 		r, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{"data": data}})
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFirstScreenFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(screen.String()), "\n")
-		if len(lines) > 20 || strings.Contains(screen.String(), "with drift") != (data == "synthetic:moving") {
+		if len(lines) > 20 || strings.Contains(screen.String(), "with drift") != (data == "synthetic:moving-100") {
 			t.Errorf("%s: %d lines:\n%s", data, len(lines), &screen)
 		}
 		for _, line := range lines { // a figure without a note is for people who know the answer

@@ -43,7 +43,7 @@ func TestFieldsAreSettings(t *testing.T) {
 func TestARunOfAllRatings(t *testing.T) {
 	for _, feedback := range []string{"explicit", "implicit"} {
 		r, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{
-			"algorithm": "ssp-c", "feedback": feedback, "epsilon": "20", "rank": "2", "rounds": "1", "data": "synthetic:small", "split.test": "0", "out": t.TempDir(),
+			"algorithm": "ssp-c", "feedback": feedback, "epsilon": "20", "rank": "2", "rounds": "1", "data": "synthetic:small-80", "split.test": "0", "out": t.TempDir(),
 		}})
 		if err != nil {
 			t.Fatalf("%s: %v", feedback, err)
@@ -141,7 +141,7 @@ func TestRecommendAsTheFolderDoes(t *testing.T) {
 	out := t.TempDir()
 	for _, name := range []string{"ssp-c", "lfl-sgdmf"} {
 		r, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: name, Keep: true, Settings: map[string]string{
-			"data": "synthetic:small", "baselines": "quick", "rounds": "2", "out": out}})
+			"data": "synthetic:small-80", "baselines": "quick", "rounds": "2", "out": out}})
 		if err != nil {
 			t.Fatal(err)
 		}
