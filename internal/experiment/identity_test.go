@@ -13,7 +13,7 @@ import (
 // session returns the session of an experiment of organisations on the small set.
 func session(t *testing.T, settings string) protocol.SessionID {
 	t.Helper()
-	c, err := config.Resolve(opened.Settings("data=synthetic:small algorithm=hfl-sgdmf accountant=rdp rounds=3 " + settings))
+	c, err := config.Resolve(opened.Settings("data=synthetic:small-80 algorithm=hfl-sgdmf accountant=rdp rounds=3 " + settings))
 	if err != nil {
 		t.Fatal(err)
 	}

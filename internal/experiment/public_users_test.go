@@ -108,7 +108,7 @@ func TestPublicUsersOfAFile(t *testing.T) {
 // Other public users, or other weights, make another session where settings do; what is left alone makes none.
 func TestPublicUsersMakeAnotherSession(t *testing.T) {
 	effort.NotShort(t, "whole runs")
-	const settings = "data=synthetic:small epsilon=10 algorithm=vfl-sgdmf "
+	const settings = "data=synthetic:small-150 algorithm=vfl-sgdmf accountant=rdp "
 	plain := opened.Experiment(t, settings).Session()
 	if opened.Experiment(t, settings+"public-users=0").Session() != plain {
 		t.Error("nobody is public, and the session is another")

@@ -23,7 +23,7 @@ import (
 var repeatable = []string{
 	"", "epsilon=inf", "noise=none", "noise=replace rank=3", "contribution=all-ratings epsilon=3", "rating-max=6 rating-min=0.5",
 	"algorithm=sgd-mf", "algorithm=fmf-lfl",
-	"algorithm=vfl-sgdmf", "algorithm=vfl-sgdmf epsilon=inf", "algorithm=vfl-sgdmf noise=none", "algorithm=vfl-sgdmf parties=1 accountant=rdp",
+	"algorithm=vfl-sgdmf", "algorithm=vfl-sgdmf epsilon=inf", "algorithm=vfl-sgdmf noise=none accountant=rdp", "algorithm=vfl-sgdmf parties=1 accountant=rdp",
 	"algorithm=vfl-sgdmf unit=user item-steps=7 accountant=rdp", "algorithm=vfl-sgdmf unit=user parties=12 local-steps=2 accountant=rdp",
 	"algorithm=vfl-sgdmf clipping=both clip-norm=2 epsilon=1 rank=2 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp model.user-rate=0.01",
 	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp",
@@ -61,7 +61,7 @@ func staysOpen(settings, key string) bool {
 // resolved is a configuration of the small data with some settings, key=value.
 func resolved(t *testing.T, settings string) config.Config {
 	t.Helper()
-	c, err := config.Resolve(opened.Settings("data=synthetic:small " + settings))
+	c, err := config.Resolve(opened.Settings("data=synthetic:small-80 " + settings))
 	if err != nil {
 		t.Fatal(err)
 	}

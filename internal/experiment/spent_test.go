@@ -50,7 +50,7 @@ func charge(t *testing.T, l *dp.Ledger, p *protocol.Plan) {
 func TestLedgersHoldEveryPlan(t *testing.T) {
 	effort.NotShort(t, "whole runs")
 	for _, settings := range []string{
-		"algorithm=vfl-sgdmf accountant=rdp rounds=6 item-steps=9", "algorithm=vfl-sgdmf unit=user rounds=4 item-steps=3",
+		"algorithm=vfl-sgdmf accountant=rdp rounds=6 item-steps=9", "algorithm=vfl-sgdmf accountant=rdp unit=user rounds=4 item-steps=3",
 		"algorithm=hfl-sgdmf accountant=rdp rounds=5", "algorithm=hfl-synsgd accountant=rdp rounds=8", "algorithm=hfl-sgdmf rounds=5 sampling-rate=1",
 	} {
 		e := opened.Experiment(t, settings)

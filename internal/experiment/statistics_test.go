@@ -61,27 +61,26 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
-			sim := opened.Experiment(t, "split.test=0 "+settings)
+			sim := opened.Experiment(t, "data=synthetic:small-80 split.test=0 "+settings)
 			e := opened.Joined(t, sim)
-			for _, user := range []int{0, 41} {
-				id := sim.Data.UserIDs[user]
-				alone := writeRatings(t, sim.Data, "mine", false, func(u, _ int32) bool { return int(u) == user })
-				party := partyOf(t, e, algorithm.PartyData{}, alone)
-				items, _ := sim.Train.Row(user)
-				checkCounts(t, party, len(items), 0)
-				f := opened.Federation(t, sim)
-				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Schedule.Rounds())
-				trained := f.Trainers[user].(*fedsspuser.User)
-				u := model.NewMatrix(1, len(trained.U))
-				copy(u.Row(0), trained.U)
-				want := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, []string{id})}
-				if slices.ContainsFunc(e.Schedule, func(s protocol.Step) bool { return s.Releases[0].Name == "bias" }) {
-					bias := model.NewMatrix(1, 1)
-					bias.Row(0)[0] = trained.Bias
-					want = append(want, model.NewEmbeddings("user_bias", bias, []string{id}))
-				}
-				checkResult(t, party, want...)
+			const user = 41
+			id := sim.Data.UserIDs[user]
+			alone := writeRatings(t, sim.Data, "mine", false, func(u, _ int32) bool { return int(u) == user })
+			party := partyOf(t, e, algorithm.PartyData{}, alone)
+			items, _ := sim.Train.Row(user)
+			checkCounts(t, party, len(items), 0)
+			f := opened.Federation(t, sim)
+			checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Schedule.Rounds())
+			trained := f.Trainers[user].(*fedsspuser.User)
+			u := model.NewMatrix(1, len(trained.U))
+			copy(u.Row(0), trained.U)
+			want := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, []string{id})}
+			if slices.ContainsFunc(e.Schedule, func(s protocol.Step) bool { return s.Releases[0].Name == "bias" }) {
+				bias := model.NewMatrix(1, 1)
+				bias.Row(0)[0] = trained.Bias
+				want = append(want, model.NewEmbeddings("user_bias", bias, []string{id}))
 			}
+			checkResult(t, party, want...)
 		})
 	}
 }
