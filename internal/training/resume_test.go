@@ -24,68 +24,68 @@ import (
 // resumed are runs of every algorithm, of settings that keep something between rounds, and of
 // every kind of sum, with clients that are lost in all ways.
 var resumed = []string{
-	"algorithm=lfl-sgdmf rounds=5 leave=0.2 away=0.2",
-	"algorithm=lfl-sgdmf rounds=5 contribution=all-ratings sit-out=0.1 noise-draw=client",
+	"algorithm=lfl-sgdmf rounds=4 leave=0.2 away=0.2",
+	"algorithm=lfl-sgdmf rounds=4 contribution=all-ratings sit-out=0.1 noise-draw=client",
 	"algorithm=lfl-sgdmf rounds=4 secagg=real sit-out=0.1",
-	"algorithm=lfl-sgdmf rounds=4 secagg=real mode=active",
-	"algorithm=lfl-sgdmf rounds=5 secagg=real cohort.size=10 cohort.over=1.3 leave=0.1",
-	"algorithm=lfl-sgdmf rounds=4 noise=replace secagg=real",
-	"algorithm=lfl-sgdmf rounds=4 noise=local secagg=real",
-	"algorithm=fmf-lfl rounds=4",
-	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp",
-	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp unit=user item-steps=7 clip-ratings=3 secagg=real",
-	"algorithm=dp-sgld rounds=6 accountant=rdp item-steps=3",
-	"algorithm=fmf-vfl rounds=4 parties=4",
-	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp",
-	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp train=both clip-ratings=3 secagg=real",
-	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp model.pretrain=no",
-	"algorithm=hfl-synsgd rounds=6 parties=4 accountant=rdp",
-	"algorithm=fmf-hfl rounds=4 parties=4",
+	"algorithm=lfl-sgdmf rounds=2 secagg=real mode=active",
+	"algorithm=lfl-sgdmf rounds=4 secagg=real cohort.size=8 cohort.over=1.3 leave=0.1",
+	"algorithm=lfl-sgdmf rounds=2 noise=replace secagg=real",
+	"algorithm=lfl-sgdmf rounds=2 noise=local secagg=real",
+	"algorithm=fmf-lfl rounds=2",
+	"algorithm=vfl-sgdmf rounds=3 parties=4 accountant=rdp",
+	"algorithm=vfl-sgdmf rounds=3 parties=4 accountant=rdp unit=user item-steps=7 clip-ratings=3 secagg=real",
+	"algorithm=dp-sgld rounds=3 accountant=rdp item-steps=3",
+	"algorithm=fmf-vfl rounds=2 parties=4",
+	"algorithm=hfl-sgdmf rounds=3 parties=4 accountant=rdp",
+	"algorithm=hfl-sgdmf rounds=3 parties=4 accountant=rdp train=both clip-ratings=3 secagg=real",
+	"algorithm=hfl-sgdmf rounds=3 parties=4 accountant=rdp model.pretrain=no",
+	"algorithm=hfl-synsgd rounds=3 parties=4 accountant=rdp",
+	"algorithm=fmf-hfl rounds=2 parties=4",
 	"algorithm=dpals epsilon=200 accountant=rdp statistics.per-user=3",
 	"algorithm=dpals epsilon=200 accountant=rdp statistics.per-user=3 statistics.budgeting=tail secagg=real",
 	"algorithm=ada-dpals epsilon=200 accountant=rdp",
-	"algorithm=dp-cmf epsilon=200 accountant=rdp data=synthetic:small",
-	"algorithm=dp-cmf epsilon=200 accountant=rdp data=synthetic:small statistics.top-items=0.3",
+	"algorithm=dp-cmf epsilon=200 accountant=rdp data=synthetic:small-40",
+	"algorithm=dp-cmf epsilon=200 accountant=rdp data=synthetic:small-40 statistics.top-items=0.3",
 	"algorithm=ssp-c epsilon=200 accountant=rdp",
 	"algorithm=ssp-c epsilon=200 accountant=rdp secagg=real",
 	"algorithm=ssp-c epsilon=200 accountant=rdp statistics.top-items=0.3 statistics.choose-by=weights",
 	"algorithm=ssp-c epsilon=200 accountant=rdp statistics.bias-rounds=3 statistics.prior-strength=50",
 	"algorithm=ssp-i epsilon=200 accountant=rdp rounds=2 statistics.resample=3",
-	"algorithm=ssp-i epsilon=5 rounds=2 statistics.resample=2 statistics.sampling-rate=0.5",
+	"algorithm=ssp-i epsilon=200 accountant=gdp-skellam rounds=2 statistics.resample=2 statistics.sampling-rate=0.5",
 	"algorithm=am-ssp epsilon=200 accountant=rdp",
 	"algorithm=am-ssp-ids epsilon=200 accountant=rdp statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200 accountant=rdp",
 	"algorithm=dpsgd epsilon=200 accountant=rdp rounds=2 statistics.per-user=3",
 	"algorithm=ada-dpsgd epsilon=200 accountant=rdp rounds=2 secagg=real",
 	"algorithm=am-dpsgd epsilon=200 accountant=rdp rounds=2",
-	"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=6 secagg=real",
-	"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=6 statistics.budgeting=uniform statistics.per-user=3 statistics.bias-first=yes",
+	"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=3 secagg=real",
+	"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=3 statistics.budgeting=uniform statistics.per-user=3 statistics.bias-first=yes",
 	"algorithm=private-item-bias epsilon=200",
 	"algorithm=private-ease epsilon=200 pairs.items=9",
 	"algorithm=private-ease epsilon=200 pairs.items=9 secagg=real",
-	"algorithm=dp-sgd rounds=5",
-	"algorithm=cond-dp rounds=5 parties=4 secagg=real",
-	"algorithm=switch-cond-dp rounds=6 parties=4",
+	"algorithm=dp-sgd rounds=3",
+	"algorithm=cond-dp rounds=3 parties=4 secagg=real",
+	"algorithm=switch-cond-dp rounds=3 parties=4",
 	"algorithm=objective-perturbation", // of one pass
 	"algorithm=rr-on-bins",             // likewise
-	"algorithm=rr-dp-sgd rounds=5",     // likewise
-	"algorithm=mlp-dp-sgd rounds=5",
-	"algorithm=mlp-cond-dp rounds=5",
-	"algorithm=mlp-switch-cond-dp rounds=6",
-	"algorithm=gd-dr rounds=5",
-	"algorithm=sgd-mf model.epochs=5",
-	"algorithm=als als.passes=5",
+	"algorithm=rr-dp-sgd rounds=3",     // likewise
+	"algorithm=mlp-dp-sgd rounds=3",
+	"algorithm=mlp-cond-dp rounds=3",
+	"algorithm=mlp-switch-cond-dp rounds=3",
+	"algorithm=gd-dr rounds=3",
+	"algorithm=sgd-mf model.epochs=3",
+	"algorithm=als als.passes=3",
 	"algorithm=ease", // one pass: never stopped between two
 	"algorithm=item-knn",
-	"algorithm=ials rank=3 ials.passes=5", "algorithm=fcf rank=3 fcf.passes=5",
-	"algorithm=bpr-mf rank=3 bpr.passes=5",
+	"algorithm=ials rank=3 ials.passes=3", "algorithm=fcf rank=3 fcf.passes=3",
+	"algorithm=bpr-mf rank=3 bpr.passes=3",
 }
 
-// few are ratings of 24 users.
+// few are ratings of 12 users.
 func few() []fedsim.Rating {
 	random := rand.New(rand.NewPCG(1, 2))
 	var list []fedsim.Rating
-	for u := range 16 {
+	for u := range 12 {
 		for i := range 12 {
 			if random.Float64() < 0.6 {
 				list = append(list, fedsim.Rating{User: fmt.Sprint("u", u), Item: fmt.Sprint("i", i), Value: float64(1 + random.IntN(5))})
@@ -391,7 +391,7 @@ func TestResumedRunIsStoppedAgain(t *testing.T) {
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	skipped := 0
 	for _, settings := range []string{
-		"algorithm=lfl-sgdmf rounds=8 tolerance=0.2 dropout=0.15",
+		"algorithm=lfl-sgdmf rounds=5 tolerance=0.2 dropout=0.15",
 		"algorithm=lfl-sgdmf rounds=5 secagg=real leave=0.3 away=0.3 away-rounds=2 sit-out=0.1",
 		"algorithm=hfl-synsgd rounds=4 parties=4 accountant=rdp",
 		"algorithm=am-ssp epsilon=200 accountant=rdp rounds=3 secagg=real",
