@@ -177,7 +177,7 @@ func TestHoldOutFormula(t *testing.T) {
 // TestHoldOutKeepsOthers removes ratings from a file. Users and ratings that stay must
 // stay in their part, although most indices change.
 func TestHoldOutKeepsOthers(t *testing.T) {
-	all := open(t, "synthetic:small", read.Options{})
+	all := open(t, "synthetic:small-150", read.Options{})
 	all.UserIDs[0] = "a guest" // without whom all ids are integers and the order is another
 	before := open(t, writeCSV(t, all), read.Options{})
 	for name, set := range map[string]*dataset.Set{

@@ -179,7 +179,7 @@ func keep(set *dataset.Set, wanted func(user, item int32) bool) *dataset.Set {
 // even if their indices change. The first user alone rates some items; without them all ids are
 // integers and the order is another.
 func TestSplitKeepsOthers(t *testing.T) {
-	all := open(t, "synthetic:small", read.Options{})
+	all := open(t, "synthetic:small-150", read.Options{})
 	all.UserIDs[0] = "a guest"
 	const own = 5 // items 0 to 4
 	for i := range own {

@@ -148,7 +148,7 @@ func TestScannerEdges(t *testing.T) {
 	} {
 		for pieces, r := range map[string]io.Reader{
 			"whole":     strings.NewReader(c.text),
-			"one byte":  iotest.OneByteReader(strings.NewReader(c.text)),
+			"pieces":    &portions{strings.NewReader(c.text), 1 + len(c.text)/1000},
 			"data, EOF": iotest.DataErrReader(strings.NewReader(c.text)),
 		} {
 			got, err := scanAll(r, Commas)
