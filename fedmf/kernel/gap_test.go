@@ -32,7 +32,7 @@ func TestQuickGap(t *testing.T) {
 		if unsure > 100 && q > 1e-9 || unsure > 700 {
 			t.Errorf("q = %v: not sure of %d of %d", q, unsure, draws)
 		}
-		for range draws / 10 {
+		for range draws / 40 {
 			// The least u of a gap of g is 1-(1-q)^g.
 			g := math.Floor(rng.ExpFloat64() * -perLog)
 			edge := uint64(min(-math.Expm1(g/perLog)*0x1p64, math.MaxUint64-1<<11))

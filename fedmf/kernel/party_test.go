@@ -183,7 +183,7 @@ func TestMeasuredSensitivityOfParties(t *testing.T) {
 			for _, c := range []sensitive{{unit, clipping, true, false}, {unit, clipping, false, true}, {unit, clipping, true, true}} {
 				rng := rand.New(rand.NewPCG(3, 4))
 				worst := 0.0
-				for n := range 1000 {
+				for n := range 400 {
 					moved, declared := measure(t, rng, c, n)
 					if !(moved <= declared*(1+1e-12)) {
 						t.Fatalf("%+v, case %d: a unit moves the sum by %v, declared %v", c, n, moved, declared)
