@@ -299,7 +299,7 @@ func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
 	for _, name := range []string{"ssp-c", "dp-cmf", "dpals", "private-item-bias", "lfl-sgdmf"} {
 		before, first, million := math.Inf(1), 0., 0.
 		for _, epsilon := range []string{"20", "100", "1000", "1000000", "1000000000"} {
-			e := opened.Experiment(t, "data=synthetic:small accountant=gdp-skellam algorithm="+name+" epsilon="+epsilon)
+			e := opened.Experiment(t, "data=synthetic:small-100 accountant=gdp-skellam algorithm="+name+" epsilon="+epsilon)
 			v := e.Schedule.First().Noise.Variance / (e.Schedule.First().Scale * e.Schedule.First().Scale)
 			if !(v < before) {
 				t.Errorf("%s: at epsilon %s the variance is %v, not below %v", name, epsilon, v, before)
@@ -316,7 +316,7 @@ func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
 			draws := 0
 			for _, step := range e.Schedule {
 				for _, r := range step.Releases {
-					draws += 4 * 600 * r.Len * step.Rounds
+					draws += 4 * 100 * r.Len * step.Rounds
 				}
 			}
 			planned, err := e.Planned()

@@ -18,13 +18,13 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// tiny writes ratings of 30 users with genres and moments into a folder.
+// tiny writes ratings of 16 users with genres and moments into a folder.
 func tiny(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
 	ratings, movies := "userId,movieId,rating,timestamp\n", "movieId,title,genres\n"
-	for u := range 30 {
+	for u := range 16 {
 		for j := range 12 {
 			if random.Float64() < 0.6 {
 				ratings += fmt.Sprintf("%d,%d,%d,%d\n", u, j, 1+random.IntN(5), 86_400*random.IntN(9)+u)
@@ -74,7 +74,7 @@ func encoded(t *testing.T, values ...any) string {
 	return string(b)
 }
 
-// Each number and word that is listed for an algorithm is tried: with another value than its default the plan changes, or what a run on 30 users
+// Each number and word that is listed for an algorithm is tried: with another value than its default the plan changes, or what a run on 16 users
 // measures. Keys of one process (config.Own) and of deployments are no part of a simulation. Unless tests are long, one pair of key and algorithm
 // in 16 is tried, so that each key is tried in some algorithm.
 func TestKeysChangeARun(t *testing.T) {
