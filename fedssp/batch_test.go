@@ -120,7 +120,7 @@ func TestBatchesStandForAll(t *testing.T) {
 // whole is by package dp, of events counted out by hand. There is less noise than without batches,
 // and it meets the same ε.
 func TestBatchesAreChargedAsSamples(t *testing.T) {
-	settings := "algorithm=dpals data=synthetic:small epsilon=5 rounds=4"
+	settings := "algorithm=dpals data=synthetic:small epsilon=5 rounds=2"
 	whole, some := opened.Experiment(t, settings), opened.Experiment(t, settings+" statistics.sampling-rate=0.1")
 	var events []dp.Event
 	for _, step := range some.Schedule {

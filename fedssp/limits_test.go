@@ -60,7 +60,7 @@ func TestHonestClientsKeepLimits(t *testing.T) {
 		"algorithm=private-item-bias": "bias mean weight-counts", "algorithm=private-ease pairs.items=20": "counts pairs", "algorithm=ssp-c statistics.bias-rounds=2": "bias weight-counts",
 	} {
 		t.Run(settings, func(t *testing.T) {
-			e := opened.Experiment(t, "data=synthetic:small-80 dropout=0 rounds=2 epsilon=10 "+settings)
+			e := opened.Experiment(t, "data=synthetic:small-40 dropout=0 rounds=2 epsilon=10 "+settings)
 			f, err := e.Federation()
 			if err != nil {
 				t.Fatal(err)
