@@ -42,7 +42,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

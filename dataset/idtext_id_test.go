@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 )
 
 // The rule of ids, by its statement: spaces and byte order marks around an id are no part of it, and 7.0 is 7. Words of pandas, R,

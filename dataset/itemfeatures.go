@@ -8,7 +8,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 )
 
 // ItemFeatures are public features of the items of a set, by category. They say

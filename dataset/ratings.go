@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fedsim/fedsim/dataset/internal/csr"
+	"github.com/fedsim/fedsim/internal/dataset/csr"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 
@@ -181,7 +181,7 @@ func (r *Rows) Times(u int) []float64 {
 	return r.of.Times[from:to:to]
 }
 
-// Packed holds ratings in the packed form (dataset/pack/packed.md), in two to three bytes a rating. Package pack makes it. It is read-only
+// Packed holds ratings in the packed form (dataset/packed.md), in two to three bytes a rating. Package pack makes it. It is read-only
 // and safe for concurrent use.
 type Packed interface {
 	// Len returns the number of ratings.

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 )
 
 type family struct {

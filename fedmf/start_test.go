@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 )
 

@@ -8,12 +8,12 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedssp/ease"
-	"github.com/fedsim/fedsim/fedssp/encoder"
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/settings"
-	"github.com/fedsim/fedsim/fedssp/solver"
-	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/internal/fedssp/ease"
+	"github.com/fedsim/fedsim/internal/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/fedssp/solver"
+	"github.com/fedsim/fedsim/internal/fedssp/stage"
 )
 
 func init() {

@@ -6,10 +6,10 @@ import (
 	"math"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/serving"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/serving"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 	"github.com/fedsim/fedsim/protocol"
 )
 

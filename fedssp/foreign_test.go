@@ -2,7 +2,7 @@ package fedssp
 
 import (
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/fedssp/settings"
 	"github.com/fedsim/fedsim/lab/ssp/steps"
 )
 

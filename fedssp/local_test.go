@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 )
 
 // plainSolve is solveUpper by LAPACK's routines for it.

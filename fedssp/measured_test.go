@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 

@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/solver"
 	"github.com/fedsim/fedsim/model"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/solver"
-	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/solver"
+	"github.com/fedsim/fedsim/internal/fedssp/stage"
 	lab "github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"

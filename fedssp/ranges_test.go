@@ -7,7 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/fedssp/settings"
 	"github.com/fedsim/fedsim/internal/opened"
 )
 

@@ -9,12 +9,12 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/serving"
-	"github.com/fedsim/fedsim/fedssp/settings"
-	"github.com/fedsim/fedsim/fedssp/solver"
-	"github.com/fedsim/fedsim/fedssp/stage"
-	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/serving"
+	"github.com/fedsim/fedsim/internal/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/fedssp/solver"
+	"github.com/fedsim/fedsim/internal/fedssp/stage"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 

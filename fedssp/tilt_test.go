@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/serving"
-	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/serving"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 

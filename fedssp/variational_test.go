@@ -9,11 +9,11 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/settings"
-	"github.com/fedsim/fedsim/fedssp/solver"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/fedssp/solver"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/node/internal/nodetest"
+	"github.com/fedsim/fedsim/internal/node/nodetest"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/align"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -18,10 +18,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/node/hub"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
 
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/sim"

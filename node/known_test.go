@@ -10,8 +10,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 

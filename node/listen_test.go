@@ -11,9 +11,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/node/hub"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/peer"
 )
 
 // An aggregator whose second address is taken must not begin with the first alone.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/peer"
 )
 
 // registers opens a stream as the holder of a place and registers on it.

@@ -25,11 +25,11 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/node/hub"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 

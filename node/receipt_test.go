@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/node/nodetest"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/internal/nodetest"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"

@@ -15,10 +15,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/node/hub"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"

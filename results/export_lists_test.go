@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/fedsim/fedsim/results/export"
+	"github.com/fedsim/fedsim/internal/export"
 )
 
 // Lists hold a line for each item of a user's list, with ids as they are.

@@ -1,3 +1,3 @@
 package results_test
 
-import _ "github.com/fedsim/fedsim/results/export/parquet" // tests write this format
+import _ "github.com/fedsim/fedsim/internal/export/parquet" // tests write this format

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/model"
 
-	"github.com/fedsim/fedsim/results/export"
+	"github.com/fedsim/fedsim/internal/export"
 )
 
 // some returns two films with two numbers each, and a user with one.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // Aggregator is the aggregator's side of the real sum of one round. Each message is checked, added and dropped: besides keys and

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/inputproof"
-	"github.com/fedsim/fedsim/secagg/mask"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // PartyConfig configures a party.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/fedsim/fedsim/secagg/mask"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 )
 
 // Tests of masks use the linear complexity of a bit sequence to tell a pseudorandom mask from a linear function of a seed. The

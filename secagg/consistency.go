@@ -11,9 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fedsim/fedsim/internal/secagg/basepoint"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/internal/basepoint"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // Stage 3, consistency check (active mode alone; Bonawitz et al., round 3). A client signs the single set of survivors that it was

@@ -9,10 +9,10 @@ import (
 	"filippo.io/edwards25519"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // dealing has client i deal, as lie has it.

@@ -9,10 +9,10 @@ import (
 
 	"filippo.io/edwards25519"
 
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/inputproof"
-	"github.com/fedsim/fedsim/secagg/mask"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Fork is a copy of the client as it stands, which goes its own way from here on.

@@ -3,8 +3,8 @@ package secagg
 import (
 	"fmt"
 
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // Stage 2, masked input (Bonawitz et al., round 2).

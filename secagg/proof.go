@@ -8,10 +8,10 @@ import (
 	"filippo.io/edwards25519"
 
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/inputproof"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // Proofs about inputs (active mode alone, where they are asked for; not in Bonawitz et al.). With its masked input a client sends

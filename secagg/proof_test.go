@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/inputproof"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // proving is a federation of ten clients that verifies inputs. One release has noise, and each client takes some back.

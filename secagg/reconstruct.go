@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fedsim/fedsim/internal/secagg/mask"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/mask"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Sum reconstructs the secrets, removes the remaining masks and returns, per release, the integers summed over the clients whose

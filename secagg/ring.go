@@ -9,9 +9,9 @@ import (
 
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/merkle"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a larger federation, in

@@ -11,10 +11,10 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/mask"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // roster lists the clients that advertised, and what follows from that for every client alike.

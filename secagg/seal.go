@@ -11,9 +11,9 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // The two kinds of secrets that a client shares, by the words of transcripts.

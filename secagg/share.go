@@ -8,9 +8,9 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Stage 1, share keys (Bonawitz et al., round 1, on the graph of Bell et al.).

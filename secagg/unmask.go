@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
+	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/mask"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Stage 4, unmasking (Bonawitz et al., round 4). For a neighbour that survived, a client reveals the share of its self-mask's

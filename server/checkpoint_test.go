@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"

@@ -10,10 +10,10 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
+	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/inputproof"
-	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // liar is the client that breaks the protocol in these tests.

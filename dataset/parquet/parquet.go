@@ -20,9 +20,9 @@ import (
 	pq "github.com/parquet-go/parquet-go/format"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
-	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/dataset/files"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 )
 
 const (

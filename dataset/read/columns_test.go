@@ -18,7 +18,7 @@ import (
 	_ "github.com/fedsim/fedsim/dataset/parquet"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/internal/dataset/files"
 )
 
 // ownFile writes a file of that name into a folder of its own.

@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/ulikunitz/xz"
 )
 

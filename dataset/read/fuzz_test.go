@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
-	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 )
 
 // addSeeds adds the fixtures with one of the extensions, and a number to choose by.

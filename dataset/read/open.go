@@ -1,8 +1,8 @@
 // Package read opens sets of ratings. It also reads lists of items and files of item features beside them, and verifies copies of
 // published sets. A spec takes one way:
 //
-//	spec -> source (dataset/internal/files)    a folder, an archive, a file or a pipe
-//	     -> rows (dataset/internal/records)    what the file is, and an opener for it: scanner, JSON lines or Parquet
+//	spec -> source (internal/dataset/files)    a folder, an archive, a file or a pipe
+//	     -> rows (internal/dataset/records)    what the file is, and an opener for it: scanner, JSON lines or Parquet
 //	     -> table (table.go)                   ids, ratings and times, in the order of the file
 //	     -> set (order.go)                     in canonical order, with its digest
 //
@@ -26,12 +26,12 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/records"
-	"github.com/fedsim/fedsim/dataset/pack"
-	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/dataset/files"
+	"github.com/fedsim/fedsim/internal/dataset/pack"
+	"github.com/fedsim/fedsim/internal/dataset/published"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 )
 
 // Open opens a data set. The spec has one of these forms:
@@ -49,7 +49,7 @@ import (
 // the label's are features ([Set.Profile]). A program opens such tables if it imports a reader of them ([RegisterRegressions]).
 //
 // A path that exists wins over a name. The content of a file decides its format, and its name only where rows without a header say too
-// little: formats.yaml of dataset/internal/records lists them all.
+// little: formats.yaml of internal/dataset/records lists them all.
 //
 //   - Columns of a header may stand in any order and among others, which are ignored. [Options.Columns] states names that no format has.
 //     Without a column of ratings each row is a click ([Set.Clicks]).

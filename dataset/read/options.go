@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
-	"github.com/fedsim/fedsim/dataset/internal/records"
-	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/internal/dataset/files"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/published"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

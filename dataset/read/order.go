@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/csr"
-	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/dataset/csr"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

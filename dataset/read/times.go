@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
-	"github.com/fedsim/fedsim/dataset/internal/records"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 )
 
 // lineRuns are the lines of ratings: where they follow one another, only the first is kept.

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/internal/dataset/published"
 )
 
 // TestPublished: entries are complete and cannot be mistaken for one another.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/csr"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/csr"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 )
 
 // checkPartition reports when lists are not ascending, empty, or do not hold every

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/internal/dataset/pack"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

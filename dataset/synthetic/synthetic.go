@@ -16,8 +16,8 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
-	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
+	"github.com/fedsim/fedsim/internal/dataset/pack"
 	"github.com/fedsim/fedsim/internal/lists"
 )
 

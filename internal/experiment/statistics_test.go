@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	fedsspuser "github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/agreement"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	fedsspuser "github.com/fedsim/fedsim/internal/fedssp/user"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"

@@ -125,8 +125,9 @@ func (g graph) own() []string {
 }
 
 // matches reports whether pattern names the import path: "dp" is one package of
-// this module, "dp/..." it and all below, "..." the whole module, "." its root. A pattern
-// whose first element has a dot or that begins with "std:" is a path outside.
+// this module, "dp/..." it and all below, also below internal/dp, "..." the whole
+// module, "." its root. A pattern whose first element has a dot or that begins
+// with "std:" is a path outside.
 func matches(pattern, path string) bool {
 	switch outside, std := strings.CutPrefix(pattern, "std:"); {
 	case std:
@@ -141,7 +142,8 @@ func matches(pattern, path string) bool {
 		}
 	}
 	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
-		return path == tree || strings.HasPrefix(path, tree+"/")
+		inner := module + "/internal" + strings.TrimPrefix(tree, module)
+		return path == tree || strings.HasPrefix(path, tree+"/") || strings.HasPrefix(path, inner+"/")
 	}
 	return path == pattern
 }

@@ -87,32 +87,32 @@ var rules = []rule{
 	},
 	{
 		name: "the types of data know no room", from: []string{"dataset"},
-		forbid: []string{"dataset/..."}, allow: []string{"dataset/internal/..."},
+		forbid: []string{"dataset/..."}, allow: []string{"internal/dataset/csr", "internal/dataset/idtext"},
 		why: "rooms import the types, never the reverse",
 	},
 	{
-		name: "rooms of data", from: []string{"dataset/split", "dataset/pack", "dataset/synthetic", "dataset/published"},
-		forbid: []string{"dataset/read", "dataset/split", "dataset/download"},
+		name: "rooms of data", from: []string{"dataset/split", "internal/dataset/pack", "dataset/synthetic", "internal/dataset/published"},
+		forbid: []string{"dataset/read", "dataset/split", "internal/dataset/download"},
 		why:    "only read opens files of others, and no room divides its own sets",
 	},
 	{
-		name: "a file is found before it is read", from: []string{"dataset/internal/files"},
-		forbid: []string{"dataset/..."}, allow: []string{"dataset", "dataset/internal/csr", "dataset/internal/idtext"},
+		name: "a file is found before it is read", from: []string{"internal/dataset/files"},
+		forbid: []string{"dataset/..."}, allow: []string{"dataset", "internal/dataset/csr", "internal/dataset/idtext"},
 		why: "where a text lies and how it is packed does not depend on what it says",
 	},
 	{
-		name: "records are read before sets are made", from: []string{"dataset/internal/records"},
-		forbid: []string{"dataset/..."}, allow: []string{"dataset", "dataset/pack", "dataset/internal/..."},
+		name: "records are read before sets are made", from: []string{"internal/dataset/records"},
+		forbid: []string{"dataset/..."}, allow: []string{"dataset", "internal/dataset/csr", "internal/dataset/files", "internal/dataset/idtext", "internal/dataset/pack"},
 		why: "a format says where its fields stand; read makes a set of them",
 	},
 	{
-		name: "read alone opens texts", from: []string{"dataset/..."}, except: []string{"dataset/read", "dataset/parquet", "dataset/internal/records"}, direct: true,
-		forbid: []string{"dataset/internal/files", "dataset/internal/records"},
+		name: "read alone opens texts", from: []string{"dataset/..."}, except: []string{"dataset/read", "dataset/parquet", "internal/dataset/records"}, direct: true,
+		forbid: []string{"internal/dataset/files", "internal/dataset/records"},
 		why:    "other rooms take sets",
 	},
 	{
-		name: "the Parquet library is for the commands", from: []string{"..."}, except: []string{"cmd/...", "dataset/parquet", "results/export/parquet"}, direct: true,
-		forbid: []string{"github.com/parquet-go/...", "dataset/parquet", "results/export/parquet"},
+		name: "the Parquet library is for the commands", from: []string{"..."}, except: []string{"cmd/...", "dataset/parquet", "internal/export/parquet"}, direct: true,
+		forbid: []string{"github.com/parquet-go/...", "dataset/parquet", "internal/export/parquet"},
 		why:    "it links net/http; a program that reads such files imports dataset/parquet",
 	},
 	{
@@ -157,7 +157,7 @@ var rules = []rule{
 	},
 	{
 		name: "helpers of tests are for tests", from: []string{"..."},
-		forbid: []string{"internal/testutil", "node/internal/nodetest"}, direct: true,
+		forbid: []string{"internal/testutil", "internal/node/nodetest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{
@@ -196,42 +196,42 @@ var rules = []rule{
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
-		name: "numerics of statistics know no settings", from: []string{"fedssp/encoder", "fedssp/posterior"},
-		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/kernel", "fedssp/user", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		name: "numerics of statistics know no settings", from: []string{"internal/fedssp/encoder", "internal/fedssp/posterior"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "internal/fedssp/kernel", "internal/fedssp/user", "internal/fedssp/serving", "internal/fedssp/settings", "internal/fedssp/solver", "internal/fedssp/stage"},
 		why:    "arithmetic that a proof rests on depends on its arguments alone",
 	},
 	{
-		name: "the kernel of factorization knows no configuration", from: []string{"fedmf/kernel"},
+		name: "the kernel of factorization knows no configuration", from: []string{"internal/fedmf/kernel"},
 		forbid: []string{"config", "algorithm/...", "fedmf"},
 		why:    "parties and server compute with the same numbers, wherever these are from",
 	},
 	{
-		name: "the kernel of statistics knows no configuration", from: []string{"fedssp/kernel"},
-		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/user", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		name: "the kernel of statistics knows no configuration", from: []string{"internal/fedssp/kernel"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "internal/fedssp/user", "internal/fedssp/serving", "internal/fedssp/settings", "internal/fedssp/solver", "internal/fedssp/stage"},
 		why:    "both sides compute with the same numbers, wherever these are from",
 	},
 	{
-		name: "a client's computation knows neither configuration nor server", from: []string{"fedssp/user"},
-		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		name: "a client's computation knows neither configuration nor server", from: []string{"internal/fedssp/user"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "internal/fedssp/serving", "internal/fedssp/settings", "internal/fedssp/solver", "internal/fedssp/stage"},
 		why:    "bounds hold whatever the server does, and depend on the numbers of the settings alone",
 	},
 	{
-		name: "a server's computation knows neither configuration nor client", from: []string{"fedssp/serving"},
-		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/user", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		name: "a server's computation knows neither configuration nor client", from: []string{"internal/fedssp/serving"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "internal/fedssp/user", "internal/fedssp/settings", "internal/fedssp/solver", "internal/fedssp/stage"},
 		why:    "the server sees sums only",
 	},
 	{
-		name: "keys of statistics know no computation", from: []string{"fedssp/settings"},
-		forbid: []string{"fedssp", "fedssp/user", "fedssp/serving", "fedssp/solver", "fedssp/stage"},
+		name: "keys of statistics know no computation", from: []string{"internal/fedssp/settings"},
+		forbid: []string{"fedssp", "internal/fedssp/user", "internal/fedssp/serving", "internal/fedssp/solver", "internal/fedssp/stage"},
 		why:    "a default follows from other settings and public facts",
 	},
 	{
-		name: "solvers know no stage", from: []string{"fedssp/solver"},
-		forbid: []string{"fedssp", "fedssp/stage"},
+		name: "solvers know no stage", from: []string{"internal/fedssp/solver"},
+		forbid: []string{"fedssp", "internal/fedssp/stage"},
 		why:    "the stage of statistics asks the solver",
 	},
 	{
-		name: "stages know no algorithm", from: []string{"fedssp/stage"},
+		name: "stages know no algorithm", from: []string{"internal/fedssp/stage"},
 		forbid: []string{"fedssp"},
 		why:    "an algorithm is a list of stages",
 	},
@@ -251,7 +251,7 @@ var rules = []rule{
 		why:    "a run is written, listed and read without being asked",
 	},
 	{
-		name: "formats know matrices and ids", from: []string{"results/export/..."},
+		name: "formats know matrices and ids", from: []string{"internal/export/..."},
 		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "dataset/...", "results", "results/recommend"},
 		why:    "what is exported is embeddings, wherever they are from",
 	},
@@ -331,32 +331,32 @@ var rules = []rule{
 		why:    "documents can be verified, and files read, wherever they are: without a connection and without running a role",
 	},
 	{
-		name: "peers know no session", from: []string{"node/peer"},
+		name: "peers know no session", from: []string{"internal/node/peer"},
 		forbid: []string{"..."}, allow: []string{"node/admission", "internal/atomicfile", "internal/merkle", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
 		why: "hosts, queues and connections are the same for every role and every message",
 	},
 	{
-		name: "peers know no message", from: []string{"node/peer"},
+		name: "peers know no message", from: []string{"internal/node/peer"},
 		forbid: []string{"protocol/..."}, direct: true,
 		why: "a queue and a stream carry bytes, whatever they mean",
 	},
 	{
 		name: "sessions know no role", from: []string{"node/session"},
-		forbid: []string{"node", "node/hub", "node/store", "node/ops", "server/...", "aggregator/...", "relay/...", "client/..."},
+		forbid: []string{"node", "internal/node/hub", "node/store", "internal/node/ops", "server/...", "aggregator/...", "relay/...", "client/..."},
 		why:    "what both ends of a stream have in common is of neither end",
 	},
 	{
-		name: "hubs know nobody who dials them", from: []string{"node/hub"},
-		forbid: []string{"node", "node/ops", "client/...", "server/..."},
+		name: "hubs know nobody who dials them", from: []string{"internal/node/hub"},
+		forbid: []string{"node", "internal/node/ops", "client/...", "server/..."},
 		why:    "an aggregator and a relay meet a client and the server by their messages alone",
 	},
 	{
 		name: "who dials knows no hub", from: []string{"node"},
-		forbid: []string{"node/hub", "node/ops", "aggregator/...", "relay/..."},
+		forbid: []string{"internal/node/hub", "internal/node/ops", "aggregator/...", "relay/..."},
 		why:    "a client and the server meet an aggregator by its messages alone",
 	},
 	{
-		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "node/peer", "node/session", "node/hub", "node/internal/nodetest", "cmd/fednode/..."},
+		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "internal/node/peer", "node/session", "internal/node/hub", "internal/node/nodetest", "cmd/fednode/..."},
 		forbid: []string{"github.com/libp2p/..."},
 		why:    "fedsim must build in seconds, and documents, files and counters need no network",
 	},
@@ -504,5 +504,28 @@ func TestOneFileOfEachCommandImportsTheLab(t *testing.T) {
 		if !slices.Equal(found, []string{"lab.go"}) {
 			t.Errorf("files of cmd/%s that import the lab: %q, want lab.go alone", command, found)
 		}
+	}
+}
+
+// promised lists the packages that other programs may import: the rooms of the map in docs/architecture.md, and those below a room
+// whose types the room's own interface names.
+var promised = []string{
+	".", "aggregator", "algorithm", "algorithm/external", "algorithm/peruser", "client", "config",
+	"dataset", "dataset/parquet", "dataset/read", "dataset/split", "dataset/synthetic",
+	"dp", "dp/noise", "entropy", "entropy/simulated", "eval", "fedmf", "fedssp", "forecast", "model",
+	"node", "node/admission", "node/session", "node/store", "protocol", "protocol/wire", "relay",
+	"results", "results/recommend", "secagg", "secagg/graph", "server", "sim",
+}
+
+// A package outside internal is a promise to importers. The lab, commands and examples promise nothing.
+func TestPromisedPackages(t *testing.T) {
+	kept := slices.Concat(promised, []string{"internal/...", "lab/...", "cmd/...", "examples/..."})
+	for _, p := range load(t).own() {
+		if !anyMatches(kept, p) && !strings.Contains(p, "/internal/") {
+			t.Errorf("%s can be imported by other programs: move it to internal, or add it to the promised packages", p)
+		}
+	}
+	for _, p := range load(t).unknown(rule{from: promised}) {
+		t.Errorf("%s is promised, but there is no such package", p)
 	}
 }

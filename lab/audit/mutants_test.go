@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/protocol"
 )

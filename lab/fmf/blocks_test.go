@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
-	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -5,7 +5,7 @@ package ssp
 import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/fedssp"
-	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/fedssp/settings"
 	"github.com/fedsim/fedsim/lab/ssp/steps"
 )
 

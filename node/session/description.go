@@ -19,9 +19,9 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/secagg"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/node/nodetest"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/internal/nodetest"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"

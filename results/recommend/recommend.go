@@ -13,9 +13,9 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/export"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/results/export"
 )
 
 var (

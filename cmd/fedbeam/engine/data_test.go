@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset/pack"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/dataset/pack"
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/node/hub"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -23,9 +23,9 @@ import (
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/node/ops"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/internal/node/ops"
 	"github.com/fedsim/fedsim/node/store"
 )
 

@@ -27,15 +27,15 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	_ "github.com/fedsim/fedsim/internal/export/parquet" // and written
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/node/hub"
+	"github.com/fedsim/fedsim/internal/node/ops"
+	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/ops"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/store"
-	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
 )
 
 type commands struct {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/node/hub"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/store"
 )
 

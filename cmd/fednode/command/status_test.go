@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/internal/node/ops"
 )
 
 // --missing and --ready say so where they have no answer.

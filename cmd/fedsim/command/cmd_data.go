@@ -16,10 +16,10 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/dataset/published"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/verb"
 )

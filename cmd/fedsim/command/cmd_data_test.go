@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/dataset/download"
 	"github.com/fedsim/fedsim/internal/verb"
 )
 

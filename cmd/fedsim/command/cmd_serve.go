@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/export"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
-	"github.com/fedsim/fedsim/results/export"
 	"github.com/fedsim/fedsim/results/recommend"
 )
 

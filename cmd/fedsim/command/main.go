@@ -19,18 +19,18 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset/download"
 	_ "github.com/fedsim/fedsim/dataset/parquet" // files of this format can be read
-	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
-	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/dataset/download"
+	"github.com/fedsim/fedsim/internal/dataset/published"
+	_ "github.com/fedsim/fedsim/internal/export/parquet" // and written
+	_ "github.com/fedsim/fedsim/internal/families"       // what is built in
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
-	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
 )
 
 type commands struct {

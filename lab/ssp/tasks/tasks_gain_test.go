@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 )
 
 // taskRisk is L(θ) = Σ_i Σ_j (<u_j, θ_i> - y_ij)² of the training labels, by the normal equations
