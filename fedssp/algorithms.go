@@ -150,7 +150,7 @@ func paramsOf(setup *algorithm.Setup) kernel.Params {
 	p := kernel.Params{
 		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.Rank())), Min: setup.Bottom(), Max: setup.Top(),
 		Feedback: kernel.Feedback(algorithm.Feedback.Chosen(c)), Features: setup.Features, Seed: algorithm.Seed.Of(c),
-		WeighingParams: s.Weighing(), UserParams: s.User(setup.Features), OrderWeight: s.OrderWeight(),
+		WeighingParams: s.Weighing(), UserParams: s.User(setup.Features), OrderWeight: s.OrderWeight(), OfStages: map[string]float64{},
 	}
 	p.Solver = solver.ALS // never asked without embeddings
 	if x := s.Solver(); x != nil {

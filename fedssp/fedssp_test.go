@@ -94,7 +94,7 @@ func kinds(items, rank int) map[string]kernel.Params {
 	pooled.Solver, pooled.Features, pooled.Pool = solver.Pooled, someFeatures(items), kernel.PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	global := full(items, rank)
-	global.Normalise, global.Headroom, global.CountMargin = kernel.GlobalNorm, 0.25, 2
+	global.Normalise, global.Headroom, global.OfStages = kernel.GlobalNorm, 0.25, map[string]float64{"statistics.count-margin": 2}
 	tasteful := pooled
 	tasteful.UserFeatures = kernel.NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex

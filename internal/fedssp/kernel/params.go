@@ -38,8 +38,7 @@ type Params struct {
 	Split       BudgetSplit
 
 	// Private counts say how many users rated an item. They serve weights, samples and the choice of items.
-	CountCap    int     // θ_c, the most items that a user counts; of releases that need counts only
-	CountMargin float64 // added to the counts, in deviations of their noise; at least 0
+	CountCap int // θ_c, the most items that a user counts; of releases that need counts only
 	// MeanCap is k, the most ratings of a user that enter the mean. 0: nothing is released, and the
 	// middle of the scale is used. Explicit feedback only.
 	MeanCap int
@@ -57,7 +56,8 @@ type Params struct {
 	UserParams
 	SolverParams
 
-	Shape *encoder.Encoder // shared by the clients of a simulation; nil: each makes its own if it needs one
+	OfStages map[string]float64 // settings that one stage alone reads, by the names of their keys
+	Shape    *encoder.Encoder   // shared by the clients of a simulation; nil: each makes its own if it needs one
 }
 
 // BudgetSplit divides the run's μ². Counts, Mean and Bias are shares of the whole. The statistics

@@ -171,8 +171,8 @@ func (Counting) Keys() []*config.Key {
 }
 
 func (Counting) Read(p *kernel.Params, s settings.Settings) {
-	p.CountCap, p.CountMargin = settings.Keys.CountCap.Int(s.Config), settings.Keys.CountMargin.Value(s.Config)
-	p.Split.Counts = settings.Keys.ShareCounts.Value(s.Config)
+	p.CountCap, p.Split.Counts = settings.Keys.CountCap.Int(s.Config), settings.Keys.ShareCounts.Value(s.Config)
+	p.OfStages[settings.Keys.CountMargin.Name] = settings.Keys.CountMargin.Value(s.Config)
 }
 
 // appendReleases adds the counts: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
@@ -217,7 +217,7 @@ func (Counting) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runne
 		}
 	}
 	for j := range x { // multi-task paper, appendix B: an item must not gain weight because noise made its count small
-		counts[j] += s.Params.CountMargin * r.Noise[kernel.Counts] * n
+		counts[j] += s.Params.OfStages[settings.Keys.CountMargin.Name] * r.Noise[kernel.Counts] * n
 	}
 	if s.Chosen != nil {
 		counts = model.At(counts, s.Chosen.Items)
