@@ -18,7 +18,8 @@ import (
 )
 
 // TestDonorsDrawnBadly is the study of experiments/donors.md: donors who are drawn by hashes of their ids, or who are the most or
-// the least active, of one taste, or of one time. The long test prints its table. Donors must never harm, however they are drawn: the error
+// the least active, of one taste, or of one time. The long test prints its table. The least active alone show a donor who
+// counts five times, for another item or as if ratings had no scatter. Donors must never harm, however they are drawn: the error
 // of all others is at most 0.002 above the error without the donors' ratings.
 func TestDonorsDrawnBadly(t *testing.T) {
 	effort.NotShort(t, "whole runs")
@@ -45,7 +46,7 @@ func drawnBadly(t *testing.T, name string, count, seeds int) {
 		t.Fatal(err)
 	}
 	all := folder(t, set, nil)
-	for _, draw := range effort.Of(nil, draws(t, set, count)[1:2], draws(t, set, count)) {
+	for _, draw := range effort.Of(nil, draws(t, set, count)[2:3], draws(t, set, count)) {
 		donors := make(map[string]bool)
 		for _, id := range draw.ids {
 			donors[id] = true
