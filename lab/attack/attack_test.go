@@ -157,7 +157,7 @@ func TestMembershipWithoutNoise(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
 	statistics := effort.Of(small, small, attacked("algorithm", "ssp-c"))
 	for kind, settings := range map[Kind][]config.Setting{MembershipUser: statistics, MembershipRating: attacked("algorithm", "private-item-bias")} {
-		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20}
+		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 20}
 		m := ran(t, settings, c).Budgets[0].Membership
 		if m[1].AUC.Value < 0.99 || m[1].TPR.Low < 0.9 {
 			t.Errorf("%s from the sums: AUC %v, TPR %v", kind, m[1].AUC, m[1].TPR)
@@ -173,7 +173,7 @@ func TestMembershipWithoutNoise(t *testing.T) {
 func TestControlIsChance(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
 	for _, kind := range []Kind{MembershipUser, MembershipRating} {
-		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20, Control: true}
+		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 20, Control: true}
 		for _, x := range ran(t, attacked("algorithm", "private-item-bias"), c).Budgets[0].Membership {
 			if !holds(x.AUC, 0.5) {
 				t.Errorf("%s from the %s: AUC %v", kind, x.From, x.AUC)
@@ -231,7 +231,7 @@ func TestMembershipKeepsToEpsilon(t *testing.T) {
 		epsilon Epsilon
 		holds   bool
 	}{{1, true}, {inf, false}} {
-		a := Config{Kind: MembershipUser, Epsilons: []Epsilon{c.epsilon}, Shadows: 16, Targets: 20}
+		a := Config{Kind: MembershipUser, Epsilons: []Epsilon{c.epsilon}, Shadows: 8, Targets: 40}
 		m := ran(t, attacked("algorithm", "private-item-bias"), a).Budgets[0].Membership[1]
 		n := m.Trials / 2
 		x := m.ROC[slices.IndexFunc(m.ROC, func(x Rates) bool { return x.False+x.True >= 1 })]
