@@ -191,7 +191,7 @@ func geometricOfFour(events []dp.Event, each, delta float64, beside ...dp.Event)
 // another seed are a further run, and its ε is composed with the search's. So is the ε of a session that starts from the folder. The
 // expected figures follow from theorem 2.
 func TestRunStatesItsPrivateSearch(t *testing.T) {
-	base := said("data=synthetic:small-120 algorithm=ssp-c epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
+	base := said("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
 	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
 	out, err := s.Run(t.Context())
 	if err != nil {
@@ -232,7 +232,7 @@ func TestRunStatesItsPrivateSearch(t *testing.T) {
 
 // The run that a plain search chose states no ε. No private session starts from it, unless it states no ε either.
 func TestRunStatesItsPlainSearch(t *testing.T) {
-	base := said("data=synthetic:small-120 algorithm=ssp-c epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
+	base := said("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
 	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2}
 	out, err := s.Run(t.Context())
 	if err != nil {
