@@ -40,7 +40,11 @@ const vertical = "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2 "
 
 func newAlignment(t *testing.T) *alignment {
 	t.Helper()
-	x := &alignment{federation: newFederation(t, vertical+"data="+ratings(t, 4, 12)), rows: make(map[protocol.ClientID]*align.Rows),
+	return alignmentOf(newFederation(t, vertical+"data="+ratings(t, 4, 12)))
+}
+
+func alignmentOf(f *federation) *alignment {
+	x := &alignment{federation: f, rows: make(map[protocol.ClientID]*align.Rows),
 		join: make(map[admission.Place]*admission.Membership), regs: make(map[admission.Place]*admission.Registry)}
 	for k := range x.federation.federation.Clients {
 		var list []string
@@ -68,6 +72,7 @@ func (x *alignment) member(ctx context.Context, p admission.Place) error {
 	x.mu.Lock()
 	cfg := node.AlignConfig{Entropy: entropy.System(), Member: node.Member{Identity: x.identity(p), Membership: x.join[p], Registry: x.regs[p],
 		Log: x.log.With().Stringer("place", p).Logger().Hook(x), Workers: 1}}
+	cfg.Over(x.network.option()...)
 	earlier := x.ended
 	if p == admission.ServerPlace && x.union != nil {
 		cfg.Kept = x.union.Attempt
@@ -188,7 +193,7 @@ func (x *alignment) all() {
 
 // Broken connections, of every member and several times, cost no attempt.
 func TestAlignOverABrokenLine(t *testing.T) {
-	x := newAlignment(t)
+	x := alignmentOf(newLoopbackFederation(t, vertical+"data="+ratings(t, 4, 12)))
 	line := newRelay(t, x.hub.Addrs[0].String())
 	for k := range x.lists {
 		for i := range 100 {

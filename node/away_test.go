@@ -17,7 +17,7 @@ func TestAbsentClientsAreAwaited(t *testing.T) {
 	effort.LongOnly(t, "20 clients that start four times take seconds")
 	const absences, half = 3, 10
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=lfl-sgdmf rank=2 rounds=20 tolerance=0.3 colluders=0.05 epsilon=5 deployment.stage-timeout-s=60 data="+ratings(t, 20, 12))
+		f := newFederation(t, "algorithm=lfl-sgdmf rank=2 rounds=20 tolerance=0.3 colluders=0.05 epsilon=5 deployment.stage-timeout-s=60 data="+ratings(t, 20, 12))
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
 		leave := make(chan struct{}, absences)

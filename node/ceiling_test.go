@@ -25,7 +25,7 @@ const noisy = "algorithm=lfl-sgdmf epsilon=1 rounds=1 contribution=all-ratings "
 func TestCeiling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const who = protocol.ClientID(3)
-		f := newVirtualFederation(t, noisy+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, noisy+quick+"data="+ratings(t, 4, 12))
 		f.limit = &dp.Budget{Epsilon: 100, Delta: f.simulated.Privacy.Budget.Delta, Accountant: f.simulated.Privacy.Budget.Accountant}
 		limit := *f.limit
 		limit.Epsilon = 1.2

@@ -60,7 +60,7 @@ func TestExpiryAndClocks(t *testing.T) {
 			place := admission.ClientPlace(3)
 			i := f.invite(place, time.Now().Add(c.end))
 			f.admit(i)
-			_, err := node.Enrol(t.Context(), i, f.identity(place), zerolog.Nop())
+			_, err := node.Enrol(t.Context(), i, f.identity(place), zerolog.Nop(), f.network.option()...)
 			if c.want && err != nil || !c.want && (!errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "expired")) {
 				t.Fatalf("enrolling: %v, want it taken: %v", err, c.want)
 			}
@@ -70,7 +70,7 @@ func TestExpiryAndClocks(t *testing.T) {
 			f.reopen()
 			f.ahead.Store(int64(365 * 24 * time.Hour))
 			f.admit(i)
-			if _, err = node.Enrol(t.Context(), i, f.identity(place), zerolog.Nop()); err != nil {
+			if _, err = node.Enrol(t.Context(), i, f.identity(place), zerolog.Nop(), f.network.option()...); err != nil {
 				t.Errorf("who is in is not let in any more a year later: %v", err)
 			}
 		})

@@ -27,7 +27,7 @@ var errOwner = errors.New("8.695 is spent")
 // same processes take part in the next session.
 func TestDeclinedSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.refuses = func(_ protocol.ClientID, s protocol.SessionID) error {
 			if s == firstSession {
@@ -67,7 +67,7 @@ func TestDeclinedSessionEnds(t *testing.T) {
 // allows.
 func TestOneDeclineEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=1 "+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, "algorithm=fmf-lfl rounds=1 "+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.refuses = func(id protocol.ClientID, _ protocol.SessionID) error {
 			if id == 3 {
@@ -100,7 +100,7 @@ func TestLedgersDeclineByKind(t *testing.T) {
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newVirtualFederation(t, c.first+"data="+ratings(t, 4, 12))
+				f := newFederation(t, c.first+"data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				f.run1(m)
 				f.next(1, noised)
@@ -132,7 +132,7 @@ func TestMissingDataAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const who = protocol.ClientID(3)
 		all := ratings(t, 4, 12)
-		f := newVirtualFederation(t, noisy+quick+"data="+all)
+		f := newFederation(t, noisy+quick+"data="+all)
 		f.limit = &dp.Budget{Epsilon: 100, Delta: f.simulated.Privacy.Budget.Delta, Accountant: f.simulated.Privacy.Budget.Accountant}
 		f.gather = 3 * time.Second
 		file := filepath.Join(t.TempDir(), "ratings.csv")

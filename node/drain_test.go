@@ -34,7 +34,7 @@ func TestRolesStopBetweenRounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
+				f := newFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
 				ctx, stop := context.WithCancel(t.Context())
 				trip, done := stops(f, stop)
 				var once sync.Once
@@ -82,7 +82,7 @@ func TestRolesStopBetweenRounds(t *testing.T) {
 // A client that is told to stop when it has paid for the third of five rounds is in the sum of that round, and in no later one.
 func TestClientsStopBetweenRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"rounds=5 data="+ratings(t, 4, 12))
+		f := newFederation(t, short+"rounds=5 data="+ratings(t, 4, 12))
 		const id = 3
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()

@@ -146,7 +146,7 @@ func TestEnrolOnce(t *testing.T) {
 	f.admit(i)
 	first := f.identity(place)
 	for range 2 {
-		m, err := node.Enrol(t.Context(), i, first, zerolog.Nop())
+		m, err := node.Enrol(t.Context(), i, first, zerolog.Nop(), f.network.option()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestEnrolOnce(t *testing.T) {
 			t.Errorf("the membership is of %s", m.Enrolment.Identity)
 		}
 	}
-	_, err := node.Enrol(t.Context(), i, f.key("thief"), zerolog.Nop())
+	_, err := node.Enrol(t.Context(), i, f.key("thief"), zerolog.Nop(), f.network.option()...)
 	if !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "used by another party") {
 		t.Errorf("a second redemption: %v", err)
 	}
@@ -172,7 +172,7 @@ func TestEnrolRefused(t *testing.T) {
 	expired := f.invite(admission.ClientPlace(1), time.Now().Add(-time.Hour))
 	i, other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour)), f.invite(admission.ClientPlace(3), time.Now().Add(time.Hour))
 	f.admit(expired, i, other)
-	if _, err := node.Enrol(t.Context(), expired, f.key("late"), zerolog.Nop()); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "expired") {
+	if _, err := node.Enrol(t.Context(), expired, f.key("late"), zerolog.Nop(), f.network.option()...); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("an expired invitation: %v", err)
 	}
 	// The holder of one ticket brings the enrolment of another.

@@ -139,18 +139,18 @@ func features(t testing.TB, items int) string {
 
 const seed = 5
 
-// newFederation founds a federation for an experiment's settings, and opens the
-// aggregator's door.
+// newFederation founds a federation for an experiment's settings over a network in memory, and opens
+// the aggregator's door. Within testing/synctest its time is virtual, and jumps to the next deadline
+// once all goroutines wait.
 func newFederation(t testing.TB, settings string) *federation {
 	t.Helper()
-	return newFederationOver(t, nil, settings, testLog(t))
+	return newFederationOver(t, newMemory(), settings, testLog(t))
 }
 
-// newVirtualFederation is newFederation over a network in memory, for tests in virtual time
-// (testing/synctest): time jumps to the next deadline once all goroutines wait.
-func newVirtualFederation(t testing.TB, settings string) *federation {
+// newLoopbackFederation is newFederation over sockets.
+func newLoopbackFederation(t testing.TB, settings string) *federation {
 	t.Helper()
-	return newFederationOver(t, newMemory(), settings, testLog(t))
+	return newFederationOver(t, nil, settings, testLog(t))
 }
 
 func testLog(t testing.TB) zerolog.Logger {

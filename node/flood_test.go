@@ -126,7 +126,7 @@ func (s *flood) leave() {
 // 700 strangers dial during a session of five rounds: no client is lost, no round skipped,
 // no stranger let in. The silent strangers have no more connections than there is room for.
 func TestStrangersDuringASession(t *testing.T) {
-	f := newFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
+	f := newLoopbackFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
 	s := &flood{f: f}
 	defer s.leave()
 	var coming sync.WaitGroup
@@ -212,7 +212,7 @@ func (f failures) Write(b []byte) (int, error) {
 // Over QUIC, dialling succeeds for every peer. A client is registered when the aggregator has said
 // so, and then it is: its connection is kept when others are trimmed.
 func TestRegistrationIsTheAggregatorsWord(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 4, 12))
+	f := newLoopbackFederation(t, lfl+"data="+ratings(t, 4, 12))
 	if err := f.aggregator.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestFederationGrows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				settings := noisy + "rounds=2 " + quick
-				f := newVirtualFederation(t, settings+"data="+ratings(t, 4, 12))
+				f := newFederation(t, settings+"data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				var once sync.Once
 				f.watch = func(e protocol.Event) {
@@ -100,7 +100,7 @@ func TestFederationGrows(t *testing.T) {
 // A server whose session has fewer places than the federation by now ends, and says to start it again.
 func TestServerOfAnEarlierEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, noisy+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, noisy+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		server := f.server(m)
 		f.grown(2)

@@ -38,7 +38,7 @@ func TestFiveThousandRegister(t *testing.T) {
 // grow has so many clients enrol and register, and logs what that took.
 func grow(t *testing.T, clients int) {
 	t.Helper()
-	f := newFederation(t, lfl+"data="+rated(t, clients, 1, func(int, int) int { return 3 }))
+	f := newLoopbackFederation(t, lfl+"data="+rated(t, clients, 1, func(int, int) int { return 3 }))
 	f.ctx = t.Context()
 	f.gather = time.Hour
 	server := f.server(f.join(admission.ServerPlace))
@@ -61,7 +61,7 @@ func grow(t *testing.T, clients int) {
 		slots <- struct{}{}
 		all.Go(func() {
 			place := admission.ClientPlace(protocol.ClientID(id))
-			m, err := node.Enrol(ctx, i, f.key(place.String()), f.log)
+			m, err := node.Enrol(ctx, i, f.key(place.String()), f.log, f.network.option()...)
 			if err != nil {
 				t.Error(err)
 				return

@@ -78,7 +78,7 @@ func TestRestoredLedgerIsFoundOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
+				f := newFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				f.joinAll()
 				newest := store.NewMemoryLog()
@@ -112,7 +112,7 @@ func TestRestoredLedgerIsFoundOut(t *testing.T) {
 func TestCopiedStateStopsTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const who = protocol.ClientID(3)
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		log := store.NewMemoryLog()

@@ -113,7 +113,7 @@ func malformedFrames(t testing.TB) map[string][]byte {
 // The session of the others is the same as without it.
 func TestGarbageIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 4, 12))
+		f := newFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 4, 12))
 		i := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour))
 		f.admit(i)
 		f.join(admission.ClientPlace(3))

@@ -40,7 +40,7 @@ func (f *federation) collected() func(protocol.ClientID) int {
 // is vacant. The server's process has ended.
 func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 	t.Helper()
-	f = newVirtualFederation(t, lfl+"tolerance=0.4 deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 5, 12))
+	f = newFederation(t, lfl+"tolerance=0.4 deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 5, 12))
 	f.gather = 50 * time.Millisecond
 	results = f.collected()
 	m := f.join(admission.ServerPlace)

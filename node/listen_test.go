@@ -88,7 +88,7 @@ func TestListensOnIPv6ByDefault(t *testing.T) {
 // Over TCP, parties prove their keys by Noise, which has no dates: certificates of TLS would shut out a clock that is an hour behind.
 func TestTCPHasNoCertificates(t *testing.T) {
 	t.Parallel()
-	f := newFederation(t, vertical+"data="+ratings(t, 4, 12))
+	f := newLoopbackFederation(t, vertical+"data="+ratings(t, 4, 12))
 	c := f.client(0, f.join(admission.ClientPlace(0)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

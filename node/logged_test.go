@@ -87,7 +87,7 @@ func refuses(t *testing.T, fails func(f *federation, log string) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		const settings = "algorithm=fmf-lfl rounds=1 " + quick
-		f := newVirtualFederation(t, settings+"data="+ratings(t, 4, 6))
+		f := newFederation(t, settings+"data="+ratings(t, 4, 6))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		serve := func() error {

@@ -42,7 +42,7 @@ func unlike(t testing.TB) string {
 
 func newTrial(t *testing.T, settings string) *trial {
 	t.Helper()
-	f := newFederation(t, lfl+"contribution=all-ratings deployment.stage-timeout-s=6 rounds=4 data="+unlike(t)+" "+settings)
+	f := newLoopbackFederation(t, lfl+"contribution=all-ratings deployment.stage-timeout-s=6 rounds=4 data="+unlike(t)+" "+settings)
 	x := &trial{federation: f, logs: make([]store.Log, clients)}
 	x.tap = f.tapped()
 	x.oracle = newOracle(t, x.tap, f.recorded)

@@ -114,7 +114,7 @@ func watchedLine(t *testing.T, settings, everybody string, ratings int) (written
 	}
 	made := 0
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, settings+" tolerance=0.25 colluders=0.25 deployment.stage-timeout-s=600 deployment.tail-s=300 data="+everybody)
+		f := newFederation(t, settings+" tolerance=0.25 colluders=0.25 deployment.stage-timeout-s=600 deployment.tail-s=300 data="+everybody)
 		f.shares = &sharing{here: make(chan struct{}, f.simulated.Cohort.All())}
 		f.own = map[protocol.ClientID]string{watched: file}
 		f.trainer = func(id protocol.ClientID, own client.Trainer) client.Trainer {

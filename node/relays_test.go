@@ -90,13 +90,24 @@ func (f *federation) startRelay(k int) *running {
 	return &running{r, admission.Contact{Addresses: r.Addresses(), Peer: id.String()}, stop}
 }
 
+// registered waits until the relay has registered with the aggregator.
+func (r *running) registered(f *federation) {
+	f.t.Helper()
+	for r.Check() != nil {
+		time.Sleep(time.Millisecond)
+		if f.ctx.Err() != nil {
+			f.t.Fatal(r.Check())
+		}
+	}
+}
+
 const relayedSettings = "algorithm=lfl-sgdmf epsilon=10 contribution=all-ratings rounds=2 tolerance=0.34 deployment.stage-timeout-s=20 secagg=real"
 
 // A federation of processes with relays, over loopback, has the model that the simulator has without, to the bit.
 func TestRelaysConform(t *testing.T) {
 	for _, count := range []int{1, 3} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings)
+			f := newLoopbackFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings)
 			f.withRelays(count)
 			out := f.run()
 			if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
@@ -132,14 +143,15 @@ func TestRelaysKnowWhoHasEnrolled(t *testing.T) {
 		}
 		return err
 	}
-	for at(0) != nil {
-		continue // until the relay has registered
+	relay.registered(f)
+	if err := at(0); err != nil {
+		t.Errorf("client 0 dials the relay: %v", err)
 	}
 	for id := protocol.ClientID(1); id < 4; id++ {
 		place := admission.ClientPlace(id)
 		i := f.invite(place, f.now().Add(time.Hour))
 		f.admit(i)
-		if _, err := node.Enrol(t.Context(), i, f.identity(place), f.log); err != nil {
+		if _, err := node.Enrol(t.Context(), i, f.identity(place), f.log, f.network.option()...); err != nil {
 			t.Fatal(err)
 		}
 		if err := at(id); err != nil {
@@ -154,12 +166,7 @@ func TestRelayEndsMidway(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings+" rounds=6 deployment.tail-s=1")
 	relays := f.withRelays(4)
 	for _, r := range relays { // a relay that does not know its clients yet would send them to the next
-		for r.Check() != nil {
-			time.Sleep(time.Millisecond)
-			if f.ctx.Err() != nil {
-				t.Fatal(r.Check())
-			}
-		}
+		r.registered(f)
 	}
 	var once sync.Once
 	released, ended := 0, false
@@ -318,7 +325,7 @@ func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, i := range invitations {
-		m, err := node.Enrol(f.ctx, i, f.identity(i.Ticket.Place), f.log)
+		m, err := node.Enrol(f.ctx, i, f.identity(i.Ticket.Place), f.log, f.network.option()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +340,7 @@ func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 // A relay that has lost the aggregator sends its clients away. They continue with the next relay.
 func TestRelayThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "data="+ratings(t, 4, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
+		f := newFederation(t, "data="+ratings(t, 4, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
 		f.withRelays(2)
 		synctest.Wait() // until they know who is enrolled
 		_ = f.aggregator.Close()

@@ -37,7 +37,7 @@ const (
 // is lost, and the session continues to its end.
 func TestAggregatorRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
+		f := newFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
 		killed, again := make(chan struct{}), make(chan struct{})
 		f.watch = at(protocol.RoundOpened, 3, func() {
 			f.kill()
@@ -62,7 +62,7 @@ func TestAggregatorRestarts(t *testing.T) {
 // Another server continues from its checkpoint.
 func TestServerResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
+		f := newFederation(t, long+"rounds=5 data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		wait := f.start(f.joinAll()...)
 		ctx, stop := context.WithCancel(t.Context())
@@ -113,7 +113,7 @@ func (l *tripwire) Append(entries ...[]byte) error {
 // the last.
 func TestClientRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 4, 12))
+		f := newFederation(t, short+"rounds=6 data="+ratings(t, 4, 12))
 		const id = 3
 		log := store.NewMemoryLog()
 		ctx, stop := context.WithCancel(t.Context())
@@ -168,7 +168,7 @@ func TestClientRestarts(t *testing.T) {
 // session continues without it, on a list that the server has signed for.
 func TestRevokedClientIsPutOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"rounds=4 data="+ratings(t, 4, 12))
+		f := newFederation(t, short+"rounds=4 data="+ratings(t, 4, 12))
 		const id = 2
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
@@ -209,7 +209,7 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 // Too few clients come: the server says so and what to do, a day after it has stopped waiting for all.
 func TestServerThatWaitsInVainEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"rounds=1 data="+ratings(t, 4, 12))
+		f := newFederation(t, short+"rounds=1 data="+ratings(t, 4, 12))
 		f.gather = time.Minute
 		m := f.join(admission.ServerPlace)
 		ctx, stop := context.WithTimeout(t.Context(), 26*time.Hour) // a server that waits for ever is stopped too
@@ -229,7 +229,7 @@ func TestServerThatWaitsInVainEnds(t *testing.T) {
 // One client never comes: after a while the server begins with the others.
 func TestServerBeginsWithEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"rounds=1 data="+ratings(t, 4, 12))
+		f := newFederation(t, short+"rounds=1 data="+ratings(t, 4, 12))
 		f.gather = 50 * time.Millisecond
 		m := f.join(admission.ServerPlace)
 		wait := f.start(f.joinAll()[1:]...)

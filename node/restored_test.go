@@ -89,7 +89,7 @@ func TestServerIsRestoredWithinASession(t *testing.T) {
 // signed end, and the server ends for good. A session that another server signed says nothing of this one.
 func TestServerAndAggregatorAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 4, 12))
+		f := newFederation(t, long+"rounds=3 data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		var put func()
@@ -125,7 +125,7 @@ func TestServerAndAggregatorAreRestored(t *testing.T) {
 // total without it. So does a server that knows its beginning alone. A server that knows it begins the next one.
 func TestServerIsRestoredBeforeASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 4, 12))
+		f := newFederation(t, long+"rounds=3 data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
 		var put func()

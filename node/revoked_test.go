@@ -59,7 +59,7 @@ func (f *federation) stoppable(run func(context.Context) error) (stop func() err
 // back.
 func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, short+"tolerance=0.4 rounds=6 data="+ratings(t, 5, 12))
+		f := newFederation(t, short+"tolerance=0.4 rounds=6 data="+ratings(t, 5, 12))
 		const revoked, informed = 2, 4
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()

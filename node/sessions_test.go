@@ -133,7 +133,7 @@ func TestSessionsFollowOneAnother(t *testing.T) {
 	for name, between := range map[string]func(*federation){"aggregator stays": func(*federation) {}, "aggregator restarts": (*federation).reopen} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 5, 12))
+				f := newFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 5, 12))
 				f.gather = 3 * time.Second
 				kept := f.keeps()
 				m := f.join(admission.ServerPlace)
@@ -193,7 +193,7 @@ func (f *federation) replaced(p admission.Place) *admission.Membership {
 // first, with a ledger of its own, and the second is with it.
 func TestSessionAfterAClientWasInvitedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		kept := f.keeps()
 		m := f.join(admission.ServerPlace)
 		f.joinAll()
@@ -274,7 +274,7 @@ func TestSessionAfterTheServerWasInvitedAgain(t *testing.T) {
 // it ends with the last, as it would have, and nothing of it is lost.
 func TestNextSessionWhileAClientFinishesTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
+		f := newFederation(t, "algorithm=fmf-lfl rounds=2 "+quick+"data="+ratings(t, 4, 12))
 		f.gather = time.Second
 		kept := f.keeps()
 		m := f.join(admission.ServerPlace)
@@ -326,7 +326,7 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 		t.Run(second.epsilon, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				noised := "algorithm=lfl-sgdmf rounds=2 mode=semi-honest " + quick
-				f := newVirtualFederation(t, noised+"epsilon=10 data="+ratings(t, 4, 12))
+				f := newFederation(t, noised+"epsilon=10 data="+ratings(t, 4, 12))
 				m := f.join(admission.ServerPlace)
 				consents := make([]atomic.Int32, f.simulated.Cohort.All())
 				f.consented = func(id protocol.ClientID) error { consents[id].Add(1); return nil }

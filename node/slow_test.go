@@ -146,7 +146,7 @@ func wide(t testing.TB, users, items int) string {
 func TestSlowLinesAreNotCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 8
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rank=40 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
+		f := newFederation(t, "algorithm=fmf-lfl rank=40 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		f.ctx = ctx
@@ -198,7 +198,7 @@ func TestSlowLinesAreNotCut(t *testing.T) {
 func TestBroadcastIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, cut = 8, 2
-		f := newVirtualFederation(t, "algorithm=fmf-lfl rank=40 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
+		f := newFederation(t, "algorithm=fmf-lfl rank=40 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		f.ctx = ctx

@@ -122,7 +122,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				data := ratings(t, 5, 12)
 				settings += " " + quick
-				s := &started{federation: newVirtualFederation(t, settings+"data="+data), settings: settings}
+				s := &started{federation: newFederation(t, settings+"data="+data), settings: settings}
 				s.server = s.join(admission.ServerPlace)
 				s.joinAll()
 				limit := s.simulated.Privacy.Budget

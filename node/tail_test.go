@@ -18,7 +18,7 @@ const patient = "algorithm=lfl-sgdmf rank=2 rounds=5 tolerance=0.3 colluders=0.0
 // A place is vacant: five rounds take no longer than with every client.
 func TestVacantPlaceTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, patient+"data="+ratings(t, 4, 12))
+		f := newFederation(t, patient+"data="+ratings(t, 4, 12))
 		f.gather = 50 * time.Millisecond
 		m := f.join(admission.ServerPlace)
 		wait := f.start(f.joinAll()[1:]...)
@@ -42,7 +42,7 @@ func TestVacantPlaceTakesNoTime(t *testing.T) {
 // less than two seconds in all.
 func TestKilledClientTakesSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, patient+"data="+ratings(t, 4, 12))
+		f := newFederation(t, patient+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
 		wait := f.start(clients[1:]...)
@@ -85,7 +85,7 @@ func (h *hung) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Run
 // so once.
 func TestSilentClientCostsThreeTails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, strings.Replace(patient, "rounds=5", "rounds=8", 1)+"data="+ratings(t, 4, 12))
+		f := newFederation(t, strings.Replace(patient, "rounds=5", "rounds=8", 1)+"data="+ratings(t, 4, 12))
 		m := f.join(admission.ServerPlace)
 		released := make(chan struct{})
 		f.trainer = func(id protocol.ClientID, own client.Trainer) client.Trainer {

@@ -17,7 +17,7 @@ import (
 // does not help. One dial is not enough to say so.
 func TestAnotherVersionEndsAParty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newVirtualFederation(t, "algorithm=private-item-bias epsilon=inf data="+ratings(t, 4, 6))
+		f := newFederation(t, "algorithm=private-item-bias epsilon=inf data="+ratings(t, 4, 6))
 		place := admission.ClientPlace(1)
 		m := f.join(place)
 		var said strings.Builder

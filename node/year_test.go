@@ -176,7 +176,7 @@ func TestFederationLastsAYear(t *testing.T) {
 	events := effort.Of(shortYear, shortYear, longYear)
 	synctest.Test(t, func(t *testing.T) {
 		settings := "algorithm=ssp-c rank=2 rounds=1 colluders=0.1 features=none tolerance=0.4 deployment.stage-timeout-s=6 delta=1e-5"
-		first := newVirtualFederation(t, settings+" epsilon=1 data="+ratings(t, 3*members, 12))
+		first := newFederation(t, settings+" epsilon=1 data="+ratings(t, 3*members, 12))
 		planned, plan, err := forecast.Sessions(first.simulated, len(events), total, forecast.Equal)
 		if err != nil {
 			t.Fatal(err)
