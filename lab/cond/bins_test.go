@@ -1,7 +1,6 @@
 package cond
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -146,7 +145,7 @@ func TestHistogramSensitivity(t *testing.T) {
 // its variance. Counts are large so that none is cut at 0. The cells' known total turns shares back
 // into counts: the mean of the added noise is far below its deviation.
 func TestHistogramNoise(t *testing.T) {
-	const k, each = 512, 10_000
+	const k, each = 512, 400
 	o := BinsOptions{Low: 0, High: k, Cells: k, Epsilon: 1, Prior: .1}
 	var y []float64
 	for c := range k {
@@ -176,17 +175,20 @@ func TestHistogramNoise(t *testing.T) {
 }
 
 // The whole mechanism on two neighbours: with a chance of at most 1e-6 in all, no outcome's count
-// in 40,000 runs each is beyond the bound of e^ε. The test can fail: counts contradict ε/2.
+// in 30,000 runs each is beyond the bound of e^ε. The test can fail: counts contradict ε/2.
 func TestBinsAudit(t *testing.T) {
 	effort.NotShort(t, "thousands of draws")
-	const runs = 40_000
+	const runs = 30_000
 	epsilon := 1.5
 	o := BinsOptions{Low: 0, High: 1, Cells: 3, Epsilon: epsilon, Prior: .3}
-	counts := make(map[string]*[2]float64)
+	counts := make(map[[2]int]*[2]float64)
 	for world, y := range [][]float64{{.1, .5}, {.9, .5}} {
 		for n := range runs {
 			l := noisyLabels(t, y, o, uint64(2*n+world))
-			key := fmt.Sprint(l.Bins.Ends, l.Answers[0])
+			key := [2]int{0, l.Answers[0]}
+			for _, end := range l.Bins.Ends {
+				key[0] |= 1 << end
+			}
 			if counts[key] == nil {
 				counts[key] = new([2]float64)
 			}

@@ -79,16 +79,12 @@ func TestPerceptronRefuses(t *testing.T) {
 	}
 }
 
-// The clip by hand. With 20,000 examples of 100 features and labels in a range of 12 an eighth is
-// 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 ν is 0.0357, and 0.14/√ν is 0.741. At ε = 100 ν is
-// 0.000357, which gives more than 2. Without noise the clip is four eighths.
+// The clip by hand. With 4,000 examples of 10 features and labels in a range of 12 an eighth is
+// 1.5; ν = √2·11·5/(4,000·ε). At ε = 1 ν is 0.0194, and 0.14/√ν is 1.004. At ε = 100 ν is
+// 0.000194, which gives more than 2. Without noise the clip is four eighths.
 func TestClipFollowsTheNoise(t *testing.T) {
-	effort.NotShort(t, "dozens of runs")
-	set, err := read.Open(t.Context(), "synthetic:regression", read.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for epsilon, want := range map[string]float64{"1": 1.5 * .14 / math.Sqrt(math.Sqrt2*101*5/20_000), "100": 3, "inf": 6} {
+	set := shaped(t, regression.TopLabels)
+	for epsilon, want := range map[string]float64{"1": 1.5 * .14 / math.Sqrt(math.Sqrt2*11*5/4000), "100": 3, "inf": 6} {
 		c, err := config.Resolve([]config.Setting{{Key: "algorithm", Value: "cond-dp"}, {Key: "epsilon", Value: epsilon}})
 		if err != nil {
 			t.Fatal(err)

@@ -123,7 +123,7 @@ func TestMLPStatement(t *testing.T) {
 func TestMLPLearns(t *testing.T) {
 	c := categorical(4000, 3, 1, 20, 4)
 	o := mlpOptions(math.Inf(1))
-	o.Width, o.Hidden, o.SamplingRate, o.Steps, o.Clip = 8, [2]int{16, 8}, .1, 600, 10
+	o.Width, o.Hidden, o.SamplingRate, o.Steps, o.Clip = 8, [2]int{16, 8}, .1, 300, 10
 	f := trainMLP(t, c, o, 1)
 	mse := f.Model.MSE(c, o.Run)
 	var mean, square float64
