@@ -136,24 +136,28 @@ func normalMoment(k int) float64 {
 	return m
 }
 
-// TestGaussianLaw: 10^7 draws by the tests above and 10^6 of them by Kolmogorov
-// and Smirnov.
+// TestGaussianLaw: 2·10^6 draws by the tests above and 4·10^5 of them by Kolmogorov and Smirnov.
+// Long tests take five times as many and 10^6.
 func TestGaussianLaw(t *testing.T) {
 	effort.NotShort(t, "a hundred thousand draws")
 	b := stream(60)
+	blocks, most := 20, 400_000
+	if effort.Long() {
+		blocks, most = 100, 1_000_000
+	}
 	var tests normalTests
 	var kept []float64
-	for range 100 {
+	for range blocks {
 		x := normals(t, 1, lawBlock, b)
 		tests.observe(x)
-		if len(kept) < 1_000_000 {
+		if len(kept) < most {
 			kept = append(kept, x...)
 		}
 	}
 	for _, fault := range tests.faults() {
 		t.Error(fault)
 	}
-	checkContinuous(t, "10^6 draws", kept, phi)
+	checkContinuous(t, "whole draws", kept, phi)
 }
 
 // checkContinuous compares a sample, which it sorts, with a distribution function
@@ -307,7 +311,7 @@ func TestLayerLaws(t *testing.T) {
 	if from, to := edge(820), edge(819); from > 1 || to < 1 {
 		t.Errorf("the wedge of layer 819 is from %v to %v; want 1 in it", from, to)
 	}
-	const draws = 200_000
+	const draws = 50_000
 	for k, i := range someLayers {
 		x := normals(t, 1, draws, NewBits(oneLayer{stream(byte(70 + k)), uint64(i)}))
 		signs := 0.0
@@ -332,7 +336,7 @@ func TestWedgeLaw(t *testing.T) {
 		b := stream(byte(90 + k))
 		from, to := edge(i+1), edge(i)
 		var all, under, over []float64
-		for range 50_000 {
+		for range 25_000 {
 			x := from + unit(b.Uint64())*(to-from)
 			all = append(all, x)
 			if zig.under(uint64(i), x, unit(b.Uint64())) {
@@ -361,7 +365,7 @@ func TestWedgeLaw(t *testing.T) {
 func TestTailLaw(t *testing.T) {
 	effort.NotShort(t, "hundreds of thousands of draws")
 	b := stream(110)
-	const draws = 300_000
+	const draws = 100_000
 	cdf := func(x float64) float64 { return 1 - math.Erfc(x/math.Sqrt2)/math.Erfc(baseEdge/math.Sqrt2) }
 	checkContinuous(t, "tail", sample(draws, func() float64 { return tail(b) }), cdf)
 	exponential := sample(draws, func() float64 { return baseEdge - math.Log(unit(b.Uint64()))/baseEdge })

@@ -40,7 +40,7 @@ func TestPoissonLargeMean(t *testing.T) {
 // mean and variance of the whole. At this mean the law is normal far below the resolution of the
 // sample.
 func TestPoissonParts(t *testing.T) {
-	const mean, n = 3 * maxTableMean, 20_000
+	const mean, n = 3 * maxTableMean, 10_000
 	p, b := mustPoisson(t, mean), stream(11)
 	if p.parts != 4 || p.mean != mean {
 		t.Errorf("mean %v in %d parts, want %v in 4 (the least power of two)", p.mean, p.parts, float64(mean))

@@ -137,7 +137,7 @@ func splitFaults(kept, removed []float64, a, b float64) []string {
 // a-b (protocol: two-round noise), and the kept noise has the distribution of
 // fresh noise of variance b.
 func TestSplit(t *testing.T) {
-	const n = 60_000
+	const n = 40_000
 	for _, c := range []struct {
 		a        float64
 		num, den uint64
@@ -156,7 +156,7 @@ func TestSplit(t *testing.T) {
 // TestSplitWrongWay thins |P - Q| instead of P and Q, with gonum's samplers: every
 // check of TestSplit must see it.
 func TestSplitWrongWay(t *testing.T) {
-	const n, a, r = 60_000, 600, 70. / 90
+	const n, a, r = 40_000, 600, 70. / 90
 	src := rand.NewPCG(1, 2)
 	p := distuv.Poisson{Lambda: a / 2, Src: src}
 	var kept, removed []float64
