@@ -202,7 +202,7 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 	v := math.Exp(rapid.Float64Range(math.Log(20), math.Log(1e8)).Draw(t, "log V"))
 	d2 := rapid.Float64Range(0.01, 3).Draw(t, "D2/√V") * math.Sqrt(v)
 	z := rapid.Float64Range(0.5, 20).Draw(t, "z")
-	q := rapid.SampledFrom([]float64{1e-4, 0.01, 0.3, 1}).Draw(t, "q")
+	q := rapid.SampledFrom([]float64{0.003, 0.03, 0.3, 1}).Draw(t, "q")
 	count := rapid.IntRange(1, 50).Draw(t, "count")
 	return rapid.SampledFrom([]Event{
 		Gaussian(z), SubsampledGaussian(z, q), Skellam(v, d2, 2*d2), SubsampledSkellam(v, d2, 2*d2, q),

@@ -97,7 +97,7 @@ func TestSampledNoiseMultiplierByDistribution(t *testing.T) {
 
 func TestSubsampledNoiseMultiplierRoundTrip(t *testing.T) {
 	effort.NotShort(t, "calibrations take a second")
-	for _, q := range []float64{0.001, 0.05, 0.5} {
+	for _, q := range []float64{0.001, 0.2} {
 		budget := Budget{Epsilon: 1, Delta: 1e-6, Accountant: RDP, SamplerError: SamplerError(1000, 100_000, 500)}
 		z, r, err := NoiseMultiplier(budget, 500, q)
 		if err != nil {

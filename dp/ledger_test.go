@@ -255,7 +255,7 @@ func TestLedgersShareACache(t *testing.T) {
 func TestLedgerBySampledSteps(t *testing.T) {
 	forget() // other losses
 	cache := new(Cache)
-	const rounds, steps = 120, 7
+	const rounds, steps = 50, 7
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {

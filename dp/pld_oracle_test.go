@@ -181,13 +181,13 @@ func optimisticEpsilon(parts []optimisticPart, delta, step float64) float64 {
 	masses := fft.Sequence(nil, product)
 	above := func(eps float64) bool {
 		sum := 0.0
-		for j := int(eps / step); j < n/2; j++ {
+		for j := int(eps / step); j < n/2 && sum <= delta; j++ {
 			sum += masses[j] / float64(n) * max(0, -math.Expm1(eps-float64(j)*step))
 		}
 		return sum > delta
 	}
 	lo, hi := 0.0, width/2
-	for hi-lo > 1e-9 {
+	for hi-lo > 1e-7 {
 		if mid := (lo + hi) / 2; above(mid) {
 			lo = mid
 		} else {

@@ -15,15 +15,15 @@ func TestForReplacement(t *testing.T) {
 	effort.NotShort(t, "compositions take a second")
 	hockey := func(epsilon, z, q float64) (sum float64) {
 		density := func(x, at float64) float64 { return math.Exp(-(x-at)*(x-at)/(2*z*z)) / (z * math.Sqrt(2*math.Pi)) }
-		step := z / 2000
+		step := z / 500
 		for x := -12*z - 1; x < 12*z+1; x += step {
 			none := (1 - q) * density(x, 0)
 			sum += step * max(0, none+q*density(x, 1)-math.Exp(epsilon)*(none+q*density(x, -1)))
 		}
 		return sum
 	}
-	for _, q := range []float64{1, .2, .01} {
-		for _, epsilon := range []float64{.25, 1, 4} {
+	for q, epsilons := range map[float64][]float64{1: {.25}, .2: {1, 4}, .01: {4}} {
+		for _, epsilon := range epsilons {
 			b := Budget{Epsilon: epsilon, Delta: 1e-4, Accountant: PLD}
 			z, spent, err := NoiseMultiplier(b.ForReplacement(), 1, q)
 			if err != nil {
@@ -47,8 +47,8 @@ func TestForReplacement(t *testing.T) {
 // changes δ by the order of step².
 func replacedLosses(z, q, step float64) []float64 {
 	density := func(x, at float64) float64 { return math.Exp(-(x-at)*(x-at)/(2*z*z)) / (z * math.Sqrt(2*math.Pi)) }
-	const half = 1_500
-	p, dx := make([]float64, 2*half+1), z/2000
+	const half = 1_000
+	p, dx := make([]float64, 2*half+1), z/500
 	for x := -8*z - 1; x < 8*z+1; x += dx {
 		none := (1 - q) * density(x, 0)
 		one, other := none+q*density(x, 1), none+q*density(x, -1)
@@ -90,7 +90,7 @@ func TestReplacedSamples(t *testing.T) {
 	for _, c := range []struct {
 		z, q  float64
 		count int
-	}{{1, 0.2, 1}, {2, 0.5, 4}, {1.5, 0.05, 4}, {0.9, 0.02, 2}} {
+	}{{1, 0.2, 1}, {2, 0.5, 3}, {1.5, 0.05, 4}, {0.9, 0.05, 2}} {
 		one := replacedLosses(c.z, c.q, step)
 		all := one
 		for range c.count - 1 {
@@ -119,11 +119,11 @@ func TestReplacedSamples(t *testing.T) {
 func TestReplacedSkellam(t *testing.T) {
 	effort.NotShort(t, "convolutions take a second")
 	const delta = 1e-4
-	for _, v := range []float64{MinGaussianVariance, 100} {
+	for v, shifts := range map[float64][]int{MinGaussianVariance: {1}, 100: {10}} {
 		n := int(30*math.Sqrt(v) + 200)
 		table := newSkellamTable(v, n)
-		for _, d := range []int{1, int(math.Sqrt(v))} {
-			for q, accountants := range map[float64][]Accountant{1: {GDPSkellam, RDP}, 0.2: {GDPSkellam}, 0.02: {GDPSkellam}} {
+		for _, d := range shifts {
+			for q, accountants := range map[float64][]Accountant{1: {GDPSkellam, RDP}, 0.2: {GDPSkellam}, 0.05: {GDPSkellam}} {
 				for _, a := range accountants {
 					e := Skellam(v, float64(d), float64(d))
 					if q < 1 {
