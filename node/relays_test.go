@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,10 +171,13 @@ func TestRelayEndsMidway(t *testing.T) {
 	}
 	var once sync.Once
 	released, ended := 0, false
+	var lost []string // round and stage
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
 		case protocol.RoundSummed:
 			released++
+		case protocol.ClientLost:
+			lost = append(lost, fmt.Sprint(e.Round, e.Stage))
 		case protocol.StageClosed:
 			if e.Round == 2 && e.Stage == protocol.StageMaskedInput { // while answers to unmask arrive
 				once.Do(func() { relays[1].stop(); ended = true })
@@ -187,6 +191,9 @@ func TestRelayEndsMidway(t *testing.T) {
 	}
 	if released != 6 || !ended {
 		t.Errorf("%d rounds of 6 released a sum, the relay has ended: %v", released, ended)
+	}
+	if want := fmt.Sprint(2, protocol.StageUnmask); !slices.Contains(lost, want) {
+		t.Errorf("clients were lost in %q, want those of the relay in %q", lost, want)
 	}
 }
 

@@ -15,9 +15,9 @@ func ExampleReadEmbeddings() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	items := model.NewEmbeddings("items", model.Wrap(2, 3, []float64{1, 2, 3, 4, 5, 6}), []string{"Alien", "Brazil"})
-	if err := results.WriteEmbeddings(dir, items); err != nil {
+	if err = results.WriteEmbeddings(dir, items); err != nil {
 		fmt.Println(err)
 		return
 	}
