@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-
-	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Record is one accepted charge, as a durable ledger keeps it.
@@ -142,7 +140,11 @@ func NewLedgers(b Budget, n int) ([]*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lists.Map(slices.Repeat([]Ledger{*first}, n), func(l Ledger) *Ledger { return &l }), nil
+	ledgers, list := slices.Repeat([]Ledger{*first}, n), make([]*Ledger, n)
+	for i := range list {
+		list[i] = &ledgers[i]
+	}
+	return list, nil
 }
 
 // RestoreLedger rebuilds a ledger from its durable records, in the order in which they were
