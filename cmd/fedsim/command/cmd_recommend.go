@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -99,12 +100,9 @@ func (f *finishedRun) session(form func(*config.Config)) (*experiment.Experiment
 
 // check refuses flags that do not go together.
 func (c *recommendCmd) check() error {
-	asked := make(map[bool]int)
-	for _, x := range []bool{c.User != "", c.All, c.Cold} {
-		asked[x]++
-	}
+	asked := slices.DeleteFunc([]bool{c.User != "", c.All, c.Cold}, func(x bool) bool { return !x })
 	switch {
-	case asked[true] != 1:
+	case len(asked) != 1:
 		return cli.Misusef("say for whom: --user ID, --all for every user of the data, or --cold for a user without ratings")
 	case !c.All && (c.To != "" || c.Out != ""):
 		return cli.Misusef("--to and --out are for the lists of all users; say --all, or --format json for one list")
