@@ -95,7 +95,7 @@ func (f *federation) startRelay(k int) *running {
 func (r *running) registered(f *federation) {
 	f.t.Helper()
 	for r.Check() != nil {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // a relay has no sign of it but Check
 		if f.ctx.Err() != nil {
 			f.t.Fatal(r.Check())
 		}

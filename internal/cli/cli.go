@@ -334,7 +334,7 @@ func (p Program) report(w io.Writer, err error, asJSON bool) int {
 		if p.Keys != nil {
 			keys = p.Keys(err)
 		}
-		json.NewEncoder(w).Encode(struct { //nolint:errcheck // nobody is left to tell when stderr fails
+		json.NewEncoder(w).Encode(struct { //nolint:errcheck // a failure of stderr has no other place to go
 			Error string   `json:"error"`
 			Exit  int      `json:"exit"`
 			Keys  []string `json:"keys,omitempty"`
