@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/npy"
@@ -96,10 +96,8 @@ func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 	if is, want := fmt.Sprintf("%d x %d", a.Shape[0], a.Shape[1]), fmt.Sprintf("%d x %d", rows, cols); is != want {
 		return nil, fmt.Errorf("%s: it is %s; by the run's data and rank it must be %s", path, is, want)
 	}
-	for i, x := range a.Float {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("%s: number %d is %v; the run diverged, or the file is damaged", path, i, x)
-		}
+	if i := dense.NotFinite(a.Float); i >= 0 {
+		return nil, fmt.Errorf("%s: number %d is %v; the run diverged, or the file is damaged", path, i, a.Float[i])
 	}
 	return model.Wrap(rows, cols, a.Float), nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -244,10 +245,8 @@ func matrix(reply message) (*model.Matrix, error) {
 	if !ok || len(a.shape) != 2 || a.length() == 0 || a.float == nil {
 		return nil, fmt.Errorf("%w: the model has the shape %v; a matrix of floats is needed", errProtocol, a.shape)
 	}
-	for i, y := range a.float {
-		if math.IsNaN(y) || math.IsInf(y, 0) {
-			return nil, fmt.Errorf("row %d and column %d of the model is %v; all must be finite", i/a.shape[1], i%a.shape[1], y)
-		}
+	if i := dense.NotFinite(a.float); i >= 0 {
+		return nil, fmt.Errorf("row %d and column %d of the model is %v; all must be finite", i/a.shape[1], i%a.shape[1], a.float[i])
 	}
 	m := model.NewMatrix(a.shape[0], a.shape[1])
 	copy(m.Data(), a.float)

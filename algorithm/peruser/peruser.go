@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -273,10 +274,8 @@ type strategy struct {
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	t.registered.Absorb(t.setup, t.shared.Matrix, sums.Values[0], sums.Survivors, p.Round)
-	for i, x := range t.shared.Matrix.Data() {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, x, p.Round)
-		}
+	if i := dense.NotFinite(t.shared.Data()); i >= 0 {
+		return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, t.shared.Data()[i], p.Round)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ package dense
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -14,6 +15,11 @@ import (
 	"gonum.org/v1/gonum/lapack"
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
+
+// NotFinite returns the place of the first number that is infinite or none; -1: all are finite.
+func NotFinite(x []float64) int {
+	return slices.IndexFunc(x, func(y float64) bool { return math.IsNaN(y) || math.IsInf(y, 0) })
+}
 
 // Dot returns the inner product, as the sum of four parts: what is left after the last four belongs to
 // the first part.

@@ -5,8 +5,8 @@ package modelserver
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -45,10 +45,8 @@ func (m *Matrix) Decode(b []byte) error {
 		return err
 	}
 	decoded := read.Matrix()
-	for i, x := range decoded.Data() {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("row %d of the state's model holds %v; coordinates are finite", i/m.Cols(), x)
-		}
+	if i := dense.NotFinite(decoded.Data()); i >= 0 {
+		return fmt.Errorf("row %d of the state's model holds %v; coordinates are finite", i/m.Cols(), decoded.Data()[i])
 	}
 	m.Matrix = decoded
 	return nil

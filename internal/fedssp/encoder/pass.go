@@ -231,10 +231,8 @@ func (e *Encoder) Fit(o Objective, round uint64, part Slice, run protocol.Runner
 	}
 	// No loss has seen the result of the last step yet.
 	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
-		for _, x := range xs {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return e.diverged(round, fmt.Sprintf("the parameters hold %v after it", x))
-			}
+		if i := dense.NotFinite(xs); i >= 0 {
+			return e.diverged(round, fmt.Sprintf("the parameters hold %v after it", xs[i]))
 		}
 	}
 	return nil
@@ -351,10 +349,8 @@ func (e *Encoder) Descend(grad []float64, step int) error {
 	floats.AddScaled(grad, e.settings.Ridge, e.theta)
 	e.opt.begin(e.settings.rate(step))
 	e.opt.take(e.theta, grad, 0)
-	for _, x := range e.theta {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return e.diverged(uint64(step+1), fmt.Sprintf("the parameters hold %v after it", x))
-		}
+	if i := dense.NotFinite(e.theta); i >= 0 {
+		return e.diverged(uint64(step+1), fmt.Sprintf("the parameters hold %v after it", e.theta[i]))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -216,10 +217,8 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.RestBias}, {"other items", m.Rest},
 		{"popularity", m.Popularity}, {"parameters", m.Theta}, {"covariance", m.Covariance}, {"variances", m.Variances},
 	} {
-		for i, x := range part.values {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
-			}
+		if i := dense.NotFinite(part.values); i >= 0 {
+			return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, part.values[i], i)
 		}
 	}
 	return m, nil

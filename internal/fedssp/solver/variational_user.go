@@ -131,12 +131,7 @@ func fitPosterior(w *user.Workspace, p *kernel.Params, v []float64) bool {
 	}
 	copy(f.Covariance, f.factor)
 	dense.InvertUpper(f.Covariance, n)
-	for _, x := range [][]float64{w.Beta, f.Covariance} {
-		if slices.ContainsFunc(x, func(y float64) bool { return math.IsNaN(y) || math.IsInf(y, 0) }) {
-			return false
-		}
-	}
-	return true
+	return dense.NotFinite(w.Beta) < 0 && dense.NotFinite(f.Covariance) < 0
 }
 
 // variance is the prior variance of coordinate i of beta.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -103,10 +102,8 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes; a user's parameters have %d", len(snapshot), size)
 	}
 	steps := model.Floats(snapshot[:size])
-	for _, x := range steps {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("fedssp: a snapshot holds the number %v; numbers are finite", x)
-		}
+	if i := dense.NotFinite(steps); i >= 0 {
+		return fmt.Errorf("fedssp: a snapshot holds the number %v; numbers are finite", steps[i])
 	}
 	snapshot = snapshot[size:]
 	memory := model.Borrow()
@@ -295,11 +292,8 @@ func (w *Workspace) Fit(p *kernel.Params, m *kernel.Model) {
 		return
 	}
 	solverOf(p).Fit(w, p, m)
-	for _, x := range w.Beta {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			clear(w.Beta)
-			return
-		}
+	if dense.NotFinite(w.Beta) >= 0 {
+		clear(w.Beta)
 	}
 }
 
