@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/eval"
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 	"github.com/fedsim/fedsim/protocol"
 )
 

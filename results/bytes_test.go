@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )

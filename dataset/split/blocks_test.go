@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 )
 
 // TestBlocks cuts a set of several blocks and a rest, on one core and on three, and compares every part with a plain scan

@@ -9,17 +9,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // Garbage is GOGC of tests that are not long, and of the commands that they start, unless the environment has one. A test
 // holds little and lives for seconds: with Go's default, collecting takes up to a fifth of its processor time.
 const Garbage = 400
 
-// Benchmarks keep Go's default, which programs have.
+// memory is the folder of tests that are not long, and of the commands that they start, where the system has it with room for all
+// of them and the environment names no other: files survive no power failure there, and a disk takes longer for that than most tests.
+const memory = "/dev/shm"
+
+// Benchmarks keep the defaults that programs have.
 func init() {
-	bench := slices.ContainsFunc(os.Args, func(a string) bool { return strings.HasPrefix(a, "-test.bench=") })
-	if os.Getenv("GOGC") == "" && !Long() && !bench {
+	if Long() || slices.ContainsFunc(os.Args, func(a string) bool { return strings.HasPrefix(a, "-test.bench=") }) {
+		return
+	}
+	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(Garbage)
+	}
+	if free, known := atomicfile.Free(memory); known && free > 4<<30 && os.Getenv("TMPDIR") == "" {
+		os.Setenv("TMPDIR", memory) //nolint:errcheck // else it is the disk
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 )
 
 // pairOf makes two runs of seeds 1 and 2 that change makes other than usual.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 )
 
 // The second accountant agrees with the first within its tolerance, and never asks for more than the first one states: the

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 )
 
 // A folder that the process may not list does not look empty. Neither does a folder with a file that it may not look at. As root a test cannot be

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 )

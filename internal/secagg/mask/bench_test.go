@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 )
 
