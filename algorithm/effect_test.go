@@ -27,7 +27,7 @@ func others(k *config.Key) []config.Setting {
 		values = []string{"7"}
 	case config.Text: // texts has them
 	case config.Real, config.Whole:
-		values = []string{"2", "0.2", "1", "0", "20", "0.01", "60", "inf"}
+		values = []string{"2", "0.01", "0.2", "1", "0", "20", "60", "inf"}
 	}
 	var list []config.Setting
 	for _, v := range values {

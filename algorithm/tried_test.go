@@ -115,7 +115,8 @@ var together = map[string][]config.Setting{
 	"sit-out":              {{Key: "parties", Value: "8"}, {Key: "rounds", Value: "8"}, {Key: "dropout", Value: "0.2"}}, // a party is lost in a round, and another in the next
 	"away-rounds":          {{Key: "parties", Value: "8"}, {Key: "rounds", Value: "8"}, {Key: "away", Value: "0.2"}},    // a party may come back
 	"statistics.choose-by": {{Key: "statistics.top-items", Value: "0.5"}, {Key: "statistics.bias-first", Value: "yes"}, {Key: "statistics.budgeting", Value: "uniform"}},
-	"pairs.max-upload":     {{Key: "data", Value: "synthetic:small-160"}}, // fewer users are asked for no pairs
+	"pairs.max-upload":     {{Key: "data", Value: "synthetic:small-150"}}, // fewer users are asked for no pairs
+	"pairs.norm":           {{Key: "pairs.items", Value: "8"}, {Key: "epsilon", Value: "1e4"}},
 	"pairs.ridge":          {{Key: "pairs.items", Value: "8"}, {Key: "epsilon", Value: "1e4"}},
 	"pairs.share-counts":   {{Key: "pairs.items", Value: "8"}, {Key: "epsilon", Value: "1e4"}},
 }
@@ -143,7 +144,7 @@ func tried(name string, more ...config.Setting) map[string]string {
 	if !algorithm.Find(name).About().Private {
 		delete(settings, "epsilon")
 	}
-	if slices.Contains(used, config.Find("sampling-rate")) && settings["epsilon"] != "" {
+	if slices.ContainsFunc(used, func(k *config.Key) bool { return strings.HasSuffix(k.Name, "sampling-rate") }) && settings["epsilon"] != "" {
 		settings["accountant"] = "rdp" // is calibrated sooner
 	}
 	if slices.Contains(used, config.Find("regression.hidden")) {

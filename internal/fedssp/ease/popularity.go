@@ -67,6 +67,9 @@ func priorOf(counts []float64, deviation float64) (q prior) {
 	for range fits {
 		var next prior
 		for b, n := range bins {
+			if n == 0 {
+				continue
+			}
 			sum := 0.
 			for k, l := range likely[b] {
 				sum += l * q[k]
