@@ -1,4 +1,4 @@
-package layers
+package internal_test
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func load(t *testing.T) graph {
 	return g
 }
 
-var root = filepath.Join("..", "..")
+const root = ".."
 
 var loadOnce = sync.OnceValues(func() (graph, error) {
 	g, elsewhere, err := list("linux", "-deps", "./...")
@@ -210,7 +210,7 @@ func (g graph) unknown(r rule) []string {
 
 // A guard against running in a tree that was moved: the rules would hold there.
 func TestRootIsTheModule(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	data, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}

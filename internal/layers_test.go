@@ -1,4 +1,4 @@
-package layers
+package internal_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package stage_test
+package internal_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // The schedule of biases first and one Gramian: what is released when, how long it is, how far one user can
 // move it, and what it takes of the run's μ².
-func ExampleSteps() {
+func Example_stages() {
 	steps, err := stage.Steps(kernel.Params{
 		Items: 1000, Rank: 8, Min: 1, Max: 5, Feedback: kernel.Explicit,
 		Split:            kernel.BudgetSplit{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},

@@ -1,4 +1,4 @@
-package posterior
+package internal_test
 
 import (
 	"errors"
@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/internal/fedssp/posterior"
 )
 
 // world draws a design of two groups (4 and 6 columns) and measurements of it.
-func world(items int, own float64, groups []float64, seed uint64) (Design, Measurements, []float64) {
+func world(items int, own float64, groups []float64, seed uint64) (posterior.Design, posterior.Measurements, []float64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	d := Design{Start: []int{0}, Group: []int{0, 0, 0, 0, 1, 1, 1, 1, 1, 1}}
+	d := posterior.Design{Start: []int{0}, Group: []int{0, 0, 0, 0, 1, 1, 1, 1, 1, 1}}
 	beta := make([]float64, len(d.Group))
 	for c, g := range d.Group {
 		beta[c] = groups[g] * rng.NormFloat64()
 	}
-	var m Measurements
+	var m posterior.Measurements
 	truth := make([]float64, items)
 	for j := range items {
 		one, two := rng.IntN(4), 4+rng.IntN(6)
@@ -39,7 +41,7 @@ func world(items int, own float64, groups []float64, seed uint64) (Design, Measu
 
 // covariances returns the covariances of x and of y under a prior, densely: K = XTXᵀ + τ²I and HKH
 // + N.
-func covariances(d Design, m Measurements, p Prior) (k *mat.Dense, y *mat.SymDense) {
+func covariances(d posterior.Design, m posterior.Measurements, p posterior.Prior) (k *mat.Dense, y *mat.SymDense) {
 	n := d.Items()
 	x, t := mat.NewDense(n, len(d.Group), nil), mat.NewDiagDense(len(d.Group), nil)
 	for c, g := range d.Group {
@@ -66,8 +68,8 @@ func covariances(d Design, m Measurements, p Prior) (k *mat.Dense, y *mat.SymDen
 }
 
 // Estimate is EstimateEffects without the effects.
-func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
-	means, _, learned, err := EstimateEffects(d, m, p, iterations)
+func Estimate(d posterior.Design, m posterior.Measurements, p posterior.Prior, iterations int) ([]float64, posterior.Prior, error) {
+	means, _, learned, err := posterior.EstimateEffects(d, m, p, iterations)
 	return means, learned, err
 }
 
@@ -76,7 +78,7 @@ func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Pri
 func TestMeansAreThoseOfJointlyNormals(t *testing.T) {
 	d, m, _ := world(60, .7, []float64{1, .4}, 1)
 	m.Gain[5], m.Gain[6] = 0, -2 // of these nothing is known
-	p := Prior{Own: .6, Groups: []float64{.9, .5}}
+	p := posterior.Prior{Own: .6, Groups: []float64{.9, .5}}
 	got, same, err := Estimate(d, m, p, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +107,7 @@ func TestMeansAreThoseOfJointlyNormals(t *testing.T) {
 }
 
 // likelihood is the logarithm of the density of y, up to a constant.
-func likelihood(t *testing.T, d Design, m Measurements, p Prior) float64 {
+func likelihood(t *testing.T, d posterior.Design, m posterior.Measurements, p posterior.Prior) float64 {
 	t.Helper()
 	_, cov := covariances(d, m, p)
 	var ch mat.Cholesky
@@ -124,7 +126,7 @@ func likelihood(t *testing.T, d Design, m Measurements, p Prior) float64 {
 // nearby prior is likelier.
 func TestIterationsClimb(t *testing.T) {
 	d, m, _ := world(80, .7, []float64{1, .4}, 2)
-	p := Prior{Own: 3, Groups: []float64{.1, 2}}
+	p := posterior.Prior{Own: 3, Groups: []float64{.1, 2}}
 	last := likelihood(t, d, m, p)
 	first := last
 	for i := range 60 {
@@ -146,7 +148,7 @@ func TestIterationsClimb(t *testing.T) {
 		t.Fatal(err)
 	}
 	top := likelihood(t, d, m, p)
-	for i, near := range []Prior{
+	for i, near := range []posterior.Prior{
 		{Own: p.Own * 1.1, Groups: p.Groups}, {Own: p.Own / 1.1, Groups: p.Groups},
 		{Own: p.Own, Groups: []float64{p.Groups[0] * 1.1, p.Groups[1]}}, {Own: p.Own, Groups: []float64{p.Groups[0] / 1.1, p.Groups[1]}},
 		{Own: p.Own, Groups: []float64{p.Groups[0], p.Groups[1] * 1.1}}, {Own: p.Own, Groups: []float64{p.Groups[0], p.Groups[1] / 1.1}},
@@ -162,7 +164,7 @@ func TestIterationsClimb(t *testing.T) {
 func TestRecoversWhatDataWereDrawnWith(t *testing.T) {
 	const n = 20000
 	d, m, truth := world(n, .7, []float64{1, .4}, 3)
-	got, p, err := Estimate(d, m, Prior{Own: 1, Groups: []float64{1, 1}}, 100)
+	got, p, err := Estimate(d, m, posterior.Prior{Own: 1, Groups: []float64{1, 1}}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,9 +184,9 @@ func TestRecoversWhatDataWereDrawnWith(t *testing.T) {
 
 // Without features it is a ridge of its own for every item.
 func TestWithoutFeatures(t *testing.T) {
-	d := Design{Start: []int{0, 0, 0}}
-	m := Measurements{Value: []float64{6, 1}, Gain: []float64{2, 0}, Variance: []float64{4, 1}}
-	got, _, err := Estimate(d, m, Prior{Own: 3}, 0)
+	d := posterior.Design{Start: []int{0, 0, 0}}
+	m := posterior.Measurements{Value: []float64{6, 1}, Gain: []float64{2, 0}, Variance: []float64{4, 1}}
+	got, _, err := Estimate(d, m, posterior.Prior{Own: 3}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,18 +197,18 @@ func TestWithoutFeatures(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	good := Design{Start: []int{0, 1}, Column: []int{0}, Value: []float64{1}, Group: []int{0}}
-	fine := Measurements{Value: []float64{1}, Gain: []float64{1}, Variance: []float64{1}}
-	prior := Prior{Own: 1, Groups: []float64{1}}
+	good := posterior.Design{Start: []int{0, 1}, Column: []int{0}, Value: []float64{1}, Group: []int{0}}
+	fine := posterior.Measurements{Value: []float64{1}, Gain: []float64{1}, Variance: []float64{1}}
+	prior := posterior.Prior{Own: 1, Groups: []float64{1}}
 	if _, _, err := Estimate(good, fine, prior, 1); err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range map[string]Measurements{
+	for name, m := range map[string]posterior.Measurements{
 		"NaN":               {Value: []float64{math.NaN()}, Gain: []float64{1}, Variance: []float64{1}},
 		"infinite gain":     {Value: []float64{1}, Gain: []float64{math.Inf(1)}, Variance: []float64{1}},
 		"negative variance": {Value: []float64{1}, Gain: []float64{1}, Variance: []float64{-1}},
 	} {
-		if _, _, err := Estimate(good, m, prior, 1); !errors.Is(err, ErrDegenerate) {
+		if _, _, err := Estimate(good, m, prior, 1); !errors.Is(err, posterior.ErrDegenerate) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -216,8 +218,8 @@ func TestRefusals(t *testing.T) {
 // the others: its features alone determine it.
 func TestPredict(t *testing.T) {
 	d, m, _ := world(60, 0.4, []float64{1, 0.5}, 3)
-	p := Prior{Own: 0.4, Groups: []float64{1, 0.5}}
-	with := Measurements{Value: m.Value, Gain: append([]float64(nil), m.Gain...), Variance: m.Variance}
+	p := posterior.Prior{Own: 0.4, Groups: []float64{1, 0.5}}
+	with := posterior.Measurements{Value: m.Value, Gain: append([]float64(nil), m.Gain...), Variance: m.Variance}
 	for j := 40; j < 60; j++ {
 		with.Gain[j] = 0
 	}
@@ -225,22 +227,47 @@ func TestPredict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := func(from, to int) Design {
-		out := Design{Start: []int{0}, Group: d.Group}
+	part := func(from, to int) posterior.Design {
+		out := posterior.Design{Start: []int{0}, Group: d.Group}
 		for j := from; j < to; j++ {
-			columns, values := d.row(j)
-			out.Column, out.Value = append(out.Column, columns...), append(out.Value, values...)
+			from, to := d.Start[j], d.Start[j+1]
+			out.Column, out.Value = append(out.Column, d.Column[from:to]...), append(out.Value, d.Value[from:to]...)
 			out.Start = append(out.Start, len(out.Column))
 		}
 		return out
 	}
-	_, effects, _, err := EstimateEffects(part(0, 40), Measurements{Value: m.Value[:40], Gain: m.Gain[:40], Variance: m.Variance[:40]}, p, 0)
+	_, effects, _, err := posterior.EstimateEffects(part(0, 40), posterior.Measurements{Value: m.Value[:40], Gain: m.Gain[:40], Variance: m.Variance[:40]}, p, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, x := range part(40, 60).Predict(effects) {
 		if math.Abs(x-want[40+i]) > 1e-9 {
 			t.Errorf("item %d is predicted at %v, want %v", 40+i, x, want[40+i])
+		}
+	}
+}
+
+// Two measurements of a number with the prior N(0, τ²) have the posterior mean (h·y/v + h'·y'/v') / (h²/v + h'²/v' + 1/τ²), and a gain
+// that is not above 0 tells nothing.
+func TestJoinedMeasurements(t *testing.T) {
+	a := posterior.Measurements{Value: []float64{3, 1, -2, 5, 4}, Gain: []float64{2, 0, 1, -1, 0}, Variance: []float64{0.5, 1, 4, 1, 1}}
+	b := posterior.Measurements{Value: []float64{-1, 2, 7, 6, 3}, Gain: []float64{0.3, 5, 0, 2, -4}, Variance: []float64{2, 0.1, 0, 3, 1}}
+	const own = 0.7
+	d := posterior.Design{Start: []int{0, 0, 0, 0, 0, 0}}
+	got, _, _, err := posterior.EstimateEffects(d, a.Joined(b), posterior.Prior{Own: own}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j, x := range got {
+		precision, sum := 1/(own*own), 0.
+		for _, m := range []posterior.Measurements{a, b} {
+			if h := m.Gain[j]; h > 0 {
+				precision += h * h / m.Variance[j]
+				sum += h * m.Value[j] / m.Variance[j]
+			}
+		}
+		if math.Abs(x-sum/precision) > 1e-12 {
+			t.Errorf("item %d: %v, want %v", j, x, sum/precision)
 		}
 	}
 }

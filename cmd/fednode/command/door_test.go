@@ -1,4 +1,4 @@
-package party_test
+package command_test
 
 import (
 	"io/fs"
