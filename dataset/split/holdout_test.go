@@ -2,14 +2,14 @@ package split
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func holdOut(tb testing.TB, set *dataset.Set, p Params) *HoldOut {
@@ -90,7 +90,7 @@ func TestHoldOutIsPartition(t *testing.T) {
 				delete(want, pair)
 			}
 		}
-		if total != len(want) || !cmp.Equal(got, want) {
+		if total != len(want) || !maps.Equal(got, want) {
 			t.Errorf("from %v stars: %d ratings in the parts, %d pairs, want %d", positive, total, len(got), len(want))
 		}
 	}
@@ -100,7 +100,7 @@ func TestHoldOutIsPartition(t *testing.T) {
 // with the test part of Split with the binomial law. Each of the 25 comparisons allows
 // five standard deviations: together they raise less than two false alarms in 10^5.
 func TestHoldOutShares(t *testing.T) {
-	set := open(t, "synthetic:ml-1m", read.Options{})
+	set := open(t, effort.Of("synthetic:ml-1m-1500", "synthetic:ml-1m", "synthetic:ml-1m"), read.Options{})
 	check := func(what string, got, of int, p float64) {
 		t.Helper()
 		n := float64(of)

@@ -3,6 +3,7 @@ package split
 import (
 	stdcmp "cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func TestSplitIsPartition(t *testing.T) {
 		}
 		total += part.Len()
 	}
-	if total != set.Len() || !cmp.Equal(got, pairs(set.Ratings)) {
+	if total != set.Len() || !maps.Equal(got, pairs(set.Ratings)) {
 		t.Errorf("%d ratings in the parts, %d pairs, want the %d of the set", total, len(got), set.Len())
 	}
 }

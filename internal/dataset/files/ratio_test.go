@@ -9,11 +9,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // A packed file that unpacks to more than 200 times its size, beyond the first 64 MiB, is refused while it is read, and
 // the first 64 MiB are read. Zeros pack to far less than a 200th in each of the forms; the limit is as package read documents it.
 func TestRatioOfPackedFiles(t *testing.T) {
+	effort.NotShort(t, "unpacks 64 MiB three times")
 	const mib = 1 << 20
 	for name, open := range map[string]func(io.Writer) (io.WriteCloser, error){
 		"gzip": func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -77,7 +78,7 @@ func TestPackedSetIsTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(set, got); d != "" {
+			if d := diff(set, got); d != "" {
 				t.Error(d)
 			}
 		})
@@ -111,7 +112,7 @@ func TestPackOfShape(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(set, got); d != "" {
+		if d := diff(set, got); d != "" {
 			t.Error(d)
 		}
 	}
@@ -131,7 +132,7 @@ func TestPackedRatings(t *testing.T) {
 	if packed.Packed == nil || packed.User != nil || packed.Len() != set.Len() || packed.Mean() != set.Mean() {
 		t.Fatalf("%d ratings, mean %v; want %d packed ones, %v", packed.Len(), packed.Mean(), set.Len(), set.Mean())
 	}
-	if d := cmp.Diff(set.Info(), packed.Info()); d != "" {
+	if d := diff(set.Info(), packed.Info()); d != "" {
 		t.Error(d)
 	}
 	p := split.Params{Test: 0.2, Validation: 0.1, Seed: 3}
@@ -147,7 +148,7 @@ func TestPackedRatings(t *testing.T) {
 		t.Errorf("digest %s, want %s", got.Digest, want.Digest)
 	}
 	for _, part := range []struct{ got, want dataset.Ratings }{{packed.Ratings, set.Ratings}, {got.Train, want.Train}, {got.Validation, want.Validation}, {got.Test, want.Test}} {
-		if d := cmp.Diff(part.want, part.got.Unpack()); d != "" {
+		if d := diff(part.want, part.got.Unpack()); d != "" {
 			t.Fatal(d)
 		}
 		rows, wanted := part.got.ByUser(), part.want.ByUser()
@@ -170,7 +171,7 @@ func TestPackedRatings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(wantHeld, h); d != "" {
+	if d := diff(wantHeld, h); d != "" {
 		t.Error(d)
 	}
 }
@@ -190,7 +191,7 @@ func TestRawRatings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(set, got); d != "" {
+	if d := diff(set, got); d != "" {
 		t.Error(d)
 	}
 	packed, err := pack.FromBytes(t.Context(), packedBytes(t, set), pack.Options{Packed: true})
@@ -203,7 +204,7 @@ func TestRawRatings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []struct{ got, want dataset.Ratings }{{parts.Train, want.Train}, {parts.Validation, want.Validation}, {parts.Test, want.Test}} {
-		if d := cmp.Diff(part.want, part.got.Unpack()); d != "" {
+		if d := diff(part.want, part.got.Unpack()); d != "" {
 			t.Fatal(d)
 		}
 	}
@@ -255,10 +256,10 @@ func TestPackedByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(file, packedBytes(t, want)); d != "" {
+	if d := diff(file, packedBytes(t, want)); d != "" {
 		t.Error(d)
 	}
 }
@@ -406,8 +407,16 @@ func FuzzPacked(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(columns.Ratings, again.Unpack()); d != "" {
+		if d := diff(columns.Ratings, again.Unpack()); d != "" {
 			t.Fatal(d)
 		}
 	})
+}
+
+// diff is [cmp.Diff], which takes long for what is equal.
+func diff(want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got)
 }

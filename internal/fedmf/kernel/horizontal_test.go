@@ -43,7 +43,7 @@ func TestHorizontalNoise(t *testing.T) {
 		}
 		sigma := 3e-5 * math.Hypot(1, second) / (0.5 * 1000 * 0.1) * z * item
 		checkNormal(t, "V", minus(sent[:len(v.Data())], v.Data()), sigma)
-		if !cmp.Equal(party.Users.Data(), p.StartUsers(1000).Data()) {
+		if !slices.Equal(party.Users.Data(), p.StartUsers(1000).Data()) {
 			t.Errorf("clipping %s, train %t: users without ratings moved", c.clipping, c.train)
 		}
 	}
@@ -174,7 +174,7 @@ func TestStagesOfHorizontal(t *testing.T) {
 		}
 		tuned := party.Tuned
 		for j := range 12 {
-			if changed := !cmp.Equal(tuned.Items.Row(j), w.Row(j)); changed != slices.Contains(row.Items, int32(j)) {
+			if changed := !slices.Equal(tuned.Items.Row(j), w.Row(j)); changed != slices.Contains(row.Items, int32(j)) {
 				t.Errorf("train %t: stage 3 moved item %d: %t", train, j, changed)
 			}
 		}
@@ -232,7 +232,7 @@ func TestVanillaHorizontal(t *testing.T) {
 	if err := party.Finish(v.Encode(), serial{}); err != nil {
 		t.Fatal(err)
 	}
-	if !cmp.Equal(party.Tuned.Users.Data(), party.Users.Data()) {
+	if !slices.Equal(party.Tuned.Users.Data(), party.Users.Data()) {
 		t.Error("stage 3 without a pass moved the users")
 	}
 	p.TrainUsers = false

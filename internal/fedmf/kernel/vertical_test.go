@@ -113,7 +113,7 @@ func TestVerticalNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNormal(t, "V in the last steps", minus(party.exact().Data(), after.Data()), 3e-5*second*math.Sqrt(3)/(0.5*10_000*0.1)*z*item)
-		if !cmp.Equal(party.Users.Data(), u.Data()) || !party.Finished() {
+		if !slices.Equal(party.Users.Data(), u.Data()) || !party.Finished() {
 			t.Errorf("unit %s, %s: the last steps moved U, or did not finish (%t)", c.unit, c.clipping, party.Finished())
 		}
 	}
@@ -139,7 +139,7 @@ func TestItemStepsArePaidFor(t *testing.T) {
 			if err := party.Finish(p.StartUsers(3).Encode(), serial{}); err != nil {
 				t.Fatal(err)
 			}
-			if moved := !cmp.Equal(before.Data(), party.exact().Data()); moved != (c.moves && again == 0) {
+			if moved := !slices.Equal(before.Data(), party.exact().Data()); moved != (c.moves && again == 0) {
 				t.Errorf("%s, finished for the %d. time: V moved: %t", c.name, again+1, moved)
 			}
 			before = party.exact().Clone()
@@ -159,7 +159,7 @@ func TestNoiseOfParties(t *testing.T) {
 		return minus(sent[:len(u.Data())], u.Data()), party.exact()
 	}
 	first, v := run("party/1", 1)
-	if again, w := run("party/1", 1); !cmp.Equal(first, again) || !cmp.Equal(v.Data(), w.Data()) {
+	if again, w := run("party/1", 1); !cmp.Equal(first, again) || !slices.Equal(v.Data(), w.Data()) {
 		t.Error("the same source gives other noise")
 	}
 	other, _ := run("party/2", 1)
@@ -198,7 +198,7 @@ func TestAlone(t *testing.T) {
 			t.Fatalf("error %v, contribution (-want +got):\n%s", err, d)
 		}
 		shared = with.Users.Clone() // the federation's average, were it of one party
-		if !cmp.Equal(with.Users.Data(), alone.Users.Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
+		if !slices.Equal(with.Users.Data(), alone.Users.Data()) || !slices.Equal(with.exact().Data(), alone.exact().Data()) {
 			t.Fatalf("round %d: alone the party trains something else", i+1)
 		}
 	}
@@ -211,7 +211,7 @@ func TestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !cmp.Equal(with.Users.Data(), alone.Users.Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
+	if !slices.Equal(with.Users.Data(), alone.Users.Data()) || !slices.Equal(with.exact().Data(), alone.exact().Data()) {
 		t.Error("the last steps alone are others")
 	}
 }
@@ -282,7 +282,7 @@ func TestVerticalTrims(t *testing.T) {
 	}
 	moved := 0
 	for j := range 6 {
-		if j != 4 && !cmp.Equal(start.Row(j), party.exact().Row(j)) {
+		if j != 4 && !slices.Equal(start.Row(j), party.exact().Row(j)) {
 			moved++
 		}
 	}

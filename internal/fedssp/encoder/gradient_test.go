@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // loss is the objective of a batch as a function of θ, by way of Embed.
@@ -62,6 +64,7 @@ func TestGradientDifferences(t *testing.T) {
 // Over many blocks and shares, and batches of hundreds: against the chain rule on whole
 // matrices.
 func TestGradientOfMany(t *testing.T) {
+	effort.NotShort(t, "whole matrices of 1,500 items; TestGradientDifferences has few")
 	const items, rank = 1500, 3
 	o := newQuadratic(items, rank)
 	for _, c := range variants() {
