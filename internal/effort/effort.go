@@ -5,6 +5,7 @@ package effort
 
 import (
 	"os"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -17,9 +18,11 @@ import (
 // holds little and lives for seconds: with Go's default, collecting takes up to a fifth of its processor time.
 const Garbage = 400
 
-// memory is the folder of tests that are not long, and of the commands that they start, where the system has it with room for all
-// of them and the environment names no other: files survive no power failure there, and a disk takes longer for that than most tests.
+// memory holds the files of tests that are not long, and of the commands that they start, where the system has it with room for all
+// of them and lets programs start there, and the environment names no other folder: to sync a disk takes longer than most tests.
 const memory = "/dev/shm"
+
+var mounted = regexp.MustCompile(`(?m)^\S+ ` + memory + ` tmpfs rw(,(nosuid|nodev|noatime|[^n,][^, ]*))* `) // not noexec
 
 // Benchmarks keep the defaults that programs have.
 func init() {
@@ -29,7 +32,8 @@ func init() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(Garbage)
 	}
-	if free, known := atomicfile.Free(memory); known && free > 4<<30 && os.Getenv("TMPDIR") == "" {
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	if free, _ := atomicfile.Free(memory); free > 4<<30 && mounted.Match(mounts) && os.Getenv("TMPDIR") == "" {
 		os.Setenv("TMPDIR", memory) //nolint:errcheck // else it is the disk
 	}
 }
