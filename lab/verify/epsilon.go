@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
+	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 	"gonum.org/v1/gonum/floats"
@@ -100,18 +102,27 @@ func solve(deltaOf func(float64) float64, delta, samplers float64) float64 {
 	return high
 }
 
+// legendre is Gauss's rule on [0, 2], whose points take longer than their use.
+var legendre = sync.OnceValues(func() (at, weights []float64) {
+	at, weights = make([]float64, 1000), make([]float64, 1000)
+	quad.Legendre{}.FixedLocations(at, weights, 0, 2)
+	return at, weights
+})
+
 // quadrature returns δ(ε) of normal noise at a distance of mu deviations. The privacy loss is normal with mean μ²/2 and deviation μ, and δ(ε)
 // is the mean of 1 - e^(ε-loss) where that is positive. Gauss's rule integrates it from ε upwards.
-func quadrature(mu, epsilon float64) float64 {
-	const points, far = 1000, 38 // in deviations from the mean, beyond which the density is 0
+func quadrature(mu, epsilon float64) (sum float64) {
+	const far = 38 // in deviations from the mean, beyond which the density is 0
 	from := max((epsilon-mu*mu/2)/mu, -far)
 	if from >= far {
 		return 0
 	}
-	density := func(t float64) float64 {
-		return -math.Expm1(epsilon-mu*mu/2-mu*t) * math.Exp(-t*t/2) / math.Sqrt(2*math.Pi)
+	at, weights := legendre()
+	for i, x := range at {
+		t := x/2*(far-from) + from
+		sum += weights[i] * (far - from) / 2 * (-math.Expm1(epsilon-mu*mu/2-mu*t) * math.Exp(-t*t/2) / math.Sqrt(2*math.Pi))
 	}
-	return quad.Fixed(density, from, far, points, quad.Legendre{}, 0)
+	return sum
 }
 
 // compose returns δ(ε) of releases over samples. The distributions P, with the unit, and Q, without it, are
@@ -147,37 +158,32 @@ func compose(all []sampled, reverse bool) func(epsilon float64) float64 {
 		variance += float64(x.count) * (second/total - means[i]*means[i])
 	}
 	h := 2 * (20*math.Sqrt(variance) + 2*widest) / size
-	transform, product := fourier.NewCmplxFFT(size), make([]complex128, size)
-	for i := range product {
-		product[i] = 1
-	}
+	transform, product := fourier.NewFFT(size), slices.Repeat([]complex128{1}, size/2+1)
 	for i, x := range all {
-		one := make([]complex128, size)
+		one := make([]float64, size)
 		for _, a := range atoms[i] {
 			place := (a.loss - means[i]) / h
 			whole := math.Floor(place)
 			at, part := int(whole), place-whole
-			one[at&(size-1)] += complex(a.mass*(1-part), 0)
-			one[(at+1)&(size-1)] += complex(a.mass*part, 0)
+			one[at&(size-1)] += a.mass * (1 - part)
+			one[(at+1)&(size-1)] += a.mass * part
 		}
-		transform.Coefficients(one, one)
-		for k, v := range one {
+		for k, v := range transform.Coefficients(nil, one) {
 			product[k] *= cmplx.Pow(v, complex(float64(x.count), 0))
 		}
 	}
-	transform.Sequence(product, product)
+	// Of the losses from each place on: their mass, and their mass times e^(the place's loss - loss).
+	mass := transform.Sequence(nil, product)
+	mass = append(slices.Concat(mass[size/2:], mass[:size/2]), 0)
+	weight, decay := make([]float64, size+1), math.Exp(-h)
+	for k := size - 1; k >= 0; k-- {
+		weight[k] = mass[k]/size + decay*weight[k+1]
+		mass[k] = mass[k]/size + mass[k+1]
+	}
+	first := mean - size/2*h
 	return func(epsilon float64) float64 {
-		sum := 0.0
-		for k, v := range product {
-			place := k
-			if k >= size/2 {
-				place -= size
-			}
-			if loss := mean + float64(place)*h; loss > epsilon {
-				sum += real(v) / size * -math.Expm1(epsilon-loss)
-			}
-		}
-		return sum
+		k := min(max(0, int((epsilon-first)/h)+1), size)
+		return mass[k] - math.Exp(min(0, epsilon-first-float64(k)*h))*weight[k]
 	}
 }
 
