@@ -368,7 +368,7 @@ func momentsOf(l layout, c *catalogue, sums []float64, deviation float64) (momen
 }
 
 // Unbiased returns labels whose expectation, over the answers, is the middle of the true label's
-// bin. With c_j the middles, m bins and keep of [exact.Response], an answer a stands for (c_a - (1
+// bin. With c_j the middles, m bins and keep of its responder, an answer a stands for (c_a - (1
 // - keep)·mean(c))/keep. They scatter more than Values, by Variance; a fit of many examples
 // averages the scatter, while it would fit Values too flat. A label's place within its bin stays lost, for any number of examples.
 func (n *NoisyLabels) Unbiased() []float64 {
@@ -378,7 +378,7 @@ func (n *NoisyLabels) Unbiased() []float64 {
 
 // unbiased returns the value of each answer.
 func (b *Bins) unbiased() []float64 {
-	out, keep := b.middles(), b.response.Keep()
+	out, keep := b.middles(), b.response.keep()
 	var mean float64
 	for _, c := range out {
 		mean += c / float64(len(out))
@@ -410,7 +410,7 @@ func (b *Bins) middles() []float64 {
 // Variance returns the scatter of unbiased labels, by the noisy histogram: the mean square of their
 // distance from the true label's cell.
 func (b *Bins) Variance() float64 {
-	u, keep := b.unbiased(), b.response.Keep()
+	u, keep := b.unbiased(), b.response.keep()
 	even := (1 - keep) / float64(len(u)) // the chance of any bin; the true bin has keep more
 	var sum float64
 	for c, share := range b.Shares {

@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/lists"
-	"github.com/fedsim/fedsim/lab/internal/exact"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -275,7 +274,7 @@ type Bins struct {
 	Values  []float64 // replacement of a label in each bin, in [Low, High]
 	// Epsilon is the cost of the histogram and one randomised response together.
 	Epsilon  float64
-	response exact.Response
+	response responder
 }
 
 // NewBins releases the histogram of labels and chooses bins by it.
@@ -286,7 +285,7 @@ type Bins struct {
 //
 // Both together are ε1 + ε2, without a δ: pure differential privacy of one label, relation [dp.Label]. If organisations hold
 // different examples, each randomises its own: a label is in the releases of one organisation only, so ε is the largest of theirs.
-// The release is decided by sampling with whole numbers only; see [exact.Laplace] and [exact.Response].
+// The release is decided by sampling with whole numbers only; see laplace and responder.
 func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -298,14 +297,14 @@ func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 		for _, v := range y {
 			counts[o.cell(v)]++
 		}
-		law := exact.Laplace{Rate: exact.Ratio{Num: prior, Den: 2 * epsilonGrid}}
-		if err := law.Add(counts, noise.NewBits(secret.Stream("label histogram", 0))); err != nil {
+		law := laplace{ratio{prior, 2 * epsilonGrid}}
+		if err := law.add(counts, noise.NewBits(secret.Stream("label histogram", 0))); err != nil {
 			return nil, fmt.Errorf("cond: noise of the histogram of labels: %w", err)
 		}
 	}
 	b.Shares = shares(counts)
 	b.choose(math.Expm1(float64(response) / epsilonGrid))
-	b.response = exact.Response{N: uint64(len(b.Ends)), Epsilon: exact.Ratio{Num: response, Den: epsilonGrid}}
+	b.response = responder{uint64(len(b.Ends)), ratio{response, epsilonGrid}}
 	return b, nil
 }
 
@@ -414,7 +413,7 @@ func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*Noisy
 		return nil, err
 	}
 	answers := lists.Map(y, func(v float64) int { return b.bin(o.cell(v)) })
-	if err := b.response.Randomise(answers, noise.NewBits(secret.Stream("label response", 0))); err != nil {
+	if err := b.response.randomise(answers, noise.NewBits(secret.Stream("label response", 0))); err != nil {
 		return nil, fmt.Errorf("cond: randomised response of labels: %w", err)
 	}
 	return &NoisyLabels{b, answers}, nil

@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
-	"github.com/fedsim/fedsim/lab/internal/exact"
 )
 
 func noisyLabels(t testing.TB, y []float64, o BinsOptions, seed uint64) *NoisyLabels {
@@ -99,9 +98,9 @@ func TestResponseRatio(t *testing.T) {
 		for _, epsilon := range []float64{.25, 1, 4} {
 			o := BinsOptions{Low: 0, High: 1, Cells: m, Epsilon: epsilon}
 			_, part := o.split()
-			r := exact.Response{N: uint64(m), Epsilon: exact.Ratio{Num: part, Den: epsilonGrid}}
-			other := (1 - r.Keep()) / float64(m)
-			if ratio := (other + r.Keep()) / other; ratio > math.Exp(epsilon)*(1+1e-12) || ratio < math.Exp(epsilon)*(1-1e-5) {
+			r := responder{uint64(m), ratio{part, epsilonGrid}}
+			other := (1 - r.keep()) / float64(m)
+			if ratio := (other + r.keep()) / other; ratio > math.Exp(epsilon)*(1+1e-12) || ratio < math.Exp(epsilon)*(1-1e-5) {
 				t.Errorf("%d bins: the true bin is %v times as likely as with another label; e^ε is %v", m, ratio, math.Exp(epsilon))
 			}
 		}

@@ -1,4 +1,4 @@
-package exact
+package cond
 
 import (
 	"fmt"
@@ -16,13 +16,13 @@ import (
 
 // Against the closed form (1-r)/(1+r)·r^|k| with r = e^-rate, over values shifted to be counts.
 func TestLaplaceLaw(t *testing.T) {
-	for i, rate := range []Ratio{{1, 20}, {3, 7}, {1, 1}, {5, 2}} {
-		l := Laplace{rate}
+	for i, rate := range []ratio{{1, 20}, {3, 7}, {1, 1}, {5, 2}} {
+		l := laplace{rate}
 		const shift = 10_000
-		r, b := math.Exp(-rate.Float()), stream(byte(i))
+		r, b := math.Exp(-rate.float()), stream(byte(i))
 		checkLaw(t, fmt.Sprintf("Laplace(%v)", rate), 100_000, func() uint64 {
 			var x [1]int64
-			if err := l.Add(x[:], b); err != nil {
+			if err := l.add(x[:], b); err != nil {
 				t.Fatal(err)
 			}
 			return uint64(shift + x[0])
@@ -34,15 +34,15 @@ func TestLaplaceLaw(t *testing.T) {
 func TestResponseLaw(t *testing.T) {
 	for i, c := range []struct {
 		n       int
-		epsilon Ratio
-	}{{2, Ratio{1, 4}}, {7, Ratio{3, 2}}, {10, Ratio{4, 1}}} {
-		r := Response{uint64(c.n), c.epsilon}
-		up, b := math.Exp(c.epsilon.Float()), stream(byte(10+i))
+		epsilon ratio
+	}{{2, ratio{1, 4}}, {7, ratio{3, 2}}, {10, ratio{4, 1}}} {
+		r := responder{uint64(c.n), c.epsilon}
+		up, b := math.Exp(c.epsilon.float()), stream(byte(10+i))
 		total := up + float64(c.n) - 1
 		v := c.n / 2
 		checkLaw(t, fmt.Sprintf("Response(%d, %v)", c.n, c.epsilon), 100_000, func() uint64 {
 			x := []int{v}
-			if err := r.Randomise(x, b); err != nil {
+			if err := r.randomise(x, b); err != nil {
 				t.Fatal(err)
 			}
 			return uint64(x[0])
@@ -55,25 +55,25 @@ func TestResponseLaw(t *testing.T) {
 			}
 			return 0
 		})
-		if want := (up - 1) / total; math.Abs(r.Keep()-want) > 1e-15 {
-			t.Errorf("%d values: keep is %v; by the definition %v", c.n, r.Keep(), want)
+		if want := (up - 1) / total; math.Abs(r.keep()-want) > 1e-15 {
+			t.Errorf("%d values: keep is %v; by the definition %v", c.n, r.keep(), want)
 		}
 	}
 }
 
 // A stream that fails gives an error and nothing else, and no sampler waits for it for ever.
 func TestLaplaceOfAFailedStream(t *testing.T) {
-	l := Laplace{Ratio{1, 3}}
+	l := laplace{ratio{1, 3}}
 	x := []int64{5}
-	if err := l.Add(x, noise.NewBits(iotest.ErrReader(fmt.Errorf("gone")))); err == nil || x[0] != 0 {
+	if err := l.add(x, noise.NewBits(iotest.ErrReader(fmt.Errorf("gone")))); err == nil || x[0] != 0 {
 		t.Errorf("error %v and %v; it must fail and clear", err, x)
 	}
-	r := Response{5, Ratio{3, 1}}
+	r := responder{5, ratio{3, 1}}
 	v := []int{4}
-	if err := r.Randomise(v, noise.NewBits(nil)); err == nil || v[0] != 0 {
+	if err := r.randomise(v, noise.NewBits(nil)); err == nil || v[0] != 0 {
 		t.Errorf("error %v and %v; it must fail and clear", err, v)
 	}
-	if err := r.Randomise([]int{5}, stream(1)); err == nil || !strings.Contains(err.Error(), "from 0 to 4") {
+	if err := r.randomise([]int{5}, stream(1)); err == nil || !strings.Contains(err.Error(), "from 0 to 4") {
 		t.Errorf("value 5 of 5: error is %v", err)
 	}
 }
