@@ -224,8 +224,8 @@ func (b bestOf) worst(delta float64) bestOf {
 	chosen, most := b, -1.
 	for _, deviations := range []float64{-3, -2.5, -2, -1.75, -1.5, -1.25, -1, -0.75, -0.5, -0.25, 0, 0.5} {
 		b.first = deviations * b.mu
-		if e := b.epsilon(delta); e > most {
-			chosen, most = b, e
+		if lost := b.lost(); lost(most) > delta { // else its ε is below
+			chosen, most = b, b.epsilon(delta)
 		}
 	}
 	return chosen
@@ -234,8 +234,8 @@ func (b bestOf) worst(delta float64) bestOf {
 // cells of the ratios of a run, from eight deviations below the lower mean to eight above the higher.
 const cells = 600
 
-// epsilon returns the ε at δ of the best run and its score. Ratios fall into cells, so that it errs on the low side.
-func (b bestOf) epsilon(delta float64) float64 {
+// lost returns δ by ε of the best run and its score. Ratios fall into cells, so that it errs on the low side.
+func (b bestOf) lost() func(epsilon float64) float64 {
 	var losses [cells]float64
 	var chance [worlds][cells]float64
 	width := (16*b.mu + b.mu*b.mu) / cells
@@ -246,7 +246,7 @@ func (b bestOf) epsilon(delta float64) float64 {
 		}
 		losses[i] = math.Log(chance[1][i] / chance[0][i])
 	}
-	lost := func(epsilon float64) float64 {
+	return func(epsilon float64) float64 {
 		var with, without float64
 		for i, l := range losses {
 			if !math.IsNaN(l) && !math.IsInf(l, 0) {
@@ -256,7 +256,11 @@ func (b bestOf) epsilon(delta float64) float64 {
 		}
 		return max(with, without)
 	}
-	low, high := 0., 1.
+}
+
+// epsilon returns the least ε at δ.
+func (b bestOf) epsilon(delta float64) float64 {
+	lost, low, high := b.lost(), 0., 1.
 	for lost(high) > delta && high < 1e3 {
 		low, high = high, 2*high
 	}

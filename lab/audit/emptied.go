@@ -103,7 +103,7 @@ func family(events []dp.Event, delta float64) price {
 			return 0
 		}
 		lo, hi := binomial.Halve(math.Log(0.25), math.Log(4.), familySteps, func(log float64) bool { // of the claimed noise
-			return possible(falsely, truly, func(d float64) float64 { return cached(math.Exp(log), d) })
+			return possible(falsely, truly, func(epsilon, d float64) bool { return cached(math.Exp(log), d) >= epsilon })
 		})
 		if lo == math.Log(0.25) {
 			return cached(0.25, delta) // or more
@@ -112,11 +112,11 @@ func family(events []dp.Event, delta float64) price {
 	}
 }
 
-// possible reports whether rates of success are possible where epsilon is the ε at each δ.
-func possible(falsely, truly float64, epsilon func(delta float64) float64) bool {
+// possible reports whether rates of success are possible where enough says which ε and δ hold.
+func possible(falsely, truly float64, enough func(epsilon, delta float64) bool) bool {
 	return !slices.ContainsFunc(familyDeltas, func(d float64) bool {
-		ratio := math.Exp(epsilon(d))
-		return truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d
+		ratio := max((truly-d)/falsely, (1-falsely-d)/(1-truly))
+		return ratio > 1 && !enough(math.Log(ratio), d)
 	})
 }
 

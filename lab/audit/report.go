@@ -222,7 +222,8 @@ func (b bestOf) price(delta float64) price {
 			return 0
 		}
 		low, _ := binomial.Halve(math.Log(1./16), math.Log(4.), familySteps, func(log float64) bool {
-			return !possible(falsely, truly, b.scaled(math.Exp(log)).epsilon)
+			lost := b.scaled(math.Exp(log)).lost()
+			return !possible(falsely, truly, func(epsilon, d float64) bool { return lost(epsilon) >= d })
 		})
 		if low == math.Log(1./16) {
 			return 0
@@ -246,13 +247,7 @@ var likelihoodRatio = statistic{"attack by the ratio of likelihoods", func(*[wor
 // learnt is a weighted sum of everything seen. It finds noise that does not follow its law, and removals that betray what stays.
 var learnt = statistic{"attack by a learnt sum of all that is seen", func(runs *[worlds][]view) func(view) float64 {
 	weights := discriminant(runs)
-	return func(v view) float64 {
-		var sum float64
-		for k, x := range v.feature {
-			sum += weights[k] * x
-		}
-		return sum
-	}
+	return func(v view) float64 { return dense.Dot(weights[:], v.feature[:]) }
 }}
 
 // apply computes a number for the runs of both worlds.
