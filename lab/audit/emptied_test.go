@@ -152,7 +152,7 @@ func TestEmptiedClientIsAskedWhatItSends(t *testing.T) {
 	if !honest.Holds() {
 		t.Errorf("without decay %v", honest.Err())
 	}
-	r := run(t, open(t, "algorithm=broken-decay epsilon=5 rounds=2"), Config{Runs: effort.Of(200, 400, 4000), Claim: Stated})
+	r := run(t, open(t, "algorithm=broken-decay epsilon=5 rounds=2"), Config{Runs: effort.Of(200, 200, 4000), Claim: Stated})
 	lo, hi := 0.1, 10. // the distance of which the claim is the ε, by bisection
 	for range 60 {
 		if mid := (lo + hi) / 2; dp.GaussianEpsilon(mid, r.Delta) < r.Claimed {
