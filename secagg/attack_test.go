@@ -3,6 +3,7 @@ package secagg_test
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,25 @@ func small(t *testing.T, mode graph.Mode) *federation {
 	return newFederation(t, p, secagg.Params{Mode: mode})
 }
 
+// standing is a small federation at the end of a stage. What its clients and its aggregator did until then is the same in every test, so
+// it is done once.
+func standing(t *testing.T, mode graph.Mode, last protocol.Stage) *federation {
+	t.Helper()
+	stood.Lock()
+	defer stood.Unlock()
+	at := &stood.small[mode][last]
+	if *at == nil {
+		*at = small(t, mode)
+		(*at).through(last)
+	}
+	return (*at).fork(t)
+}
+
+var stood struct {
+	sync.Mutex
+	small [graph.Active + 1][protocol.Stages]*federation
+}
+
 var bothModes = []graph.Mode{graph.SemiHonest, graph.Active}
 
 // without is the survivors without some.
@@ -42,8 +62,7 @@ func without(m *protocol.Survivors, lost ...int) *protocol.Survivors {
 // first set only, and its answer never changes.
 func TestTwoSurvivorSetsForOneClient(t *testing.T) {
 	for _, mode := range bothModes {
-		f := small(t, mode)
-		f.through(protocol.StageUnmask - 1)
+		f := standing(t, mode, protocol.StageUnmask-1)
 		c := f.clients[0]
 		if err := c.Check(f.survivors, f.quorum, serial{}); err != nil {
 			t.Fatal(err)
@@ -70,8 +89,7 @@ func TestTwoSurvivorSetsForOneClient(t *testing.T) {
 // The aggregator shows two sets before anything was revealed: in active mode a client that signed
 // both sets would lend itself to two quorums.
 func TestTwoSurvivorSetsToSign(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageMaskedInput)
+	f := standing(t, graph.Active, protocol.StageMaskedInput)
 	c := f.clients[0]
 	first, err := c.Confirm(f.survivors)
 	if err != nil {
@@ -92,8 +110,7 @@ func TestTwoSurvivorSetsToSign(t *testing.T) {
 // out, one side has no quorum.
 func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 	for hidden := 1; hidden < attacked-1; hidden++ { // from so many is client 9 hidden
-		f := small(t, graph.Active)
-		f.through(protocol.StageMaskedInput)
+		f := standing(t, graph.Active, protocol.StageMaskedInput)
 		shown := make([]*protocol.Survivors, attacked)
 		quorum := &protocol.Quorum{Round: 1}
 		for i := range shown {
@@ -143,8 +160,7 @@ func TestForgedQuorums(t *testing.T) {
 		},
 		"too many": func(q *protocol.Quorum) { q.Signatures = append(q.Signatures, make([]protocol.Signed, 100)...) },
 	} {
-		f := small(t, graph.Active)
-		f.through(protocol.StageConsistency)
+		f := standing(t, graph.Active, protocol.StageConsistency)
 		q := &protocol.Quorum{Round: 1, Signatures: slices.Clone(f.quorum.Signatures)}
 		forge(q)
 		if err := f.clients[0].Check(f.survivors, q, serial{}); err == nil {
@@ -168,8 +184,7 @@ func TestForgedQuorums(t *testing.T) {
 func TestOneKindOfShareForEachPeer(t *testing.T) {
 	answers := make(map[bool]*protocol.Unmask) // by whether client 9 is shown as surviving
 	for _, ghost := range []bool{false, true} {
-		f := small(t, graph.Active)
-		f.through(protocol.StageShare)
+		f := standing(t, graph.Active, protocol.StageShare)
 		f.lose(9, 1) // it never sends its input
 		if err := f.stage(protocol.StageMaskedInput); err != nil {
 			t.Fatal(err)
@@ -231,8 +246,7 @@ func TestImpossibleSurvivors(t *testing.T) {
 		"who delivered nothing": {func(m *protocol.Survivors) *protocol.Survivors { m = without(m); m.U1.Set(8); m.Count++; return m }, secagg.ErrSurvivors},
 	} {
 		for _, mode := range bothModes {
-			f := small(t, mode)
-			f.through(protocol.StageAdvertise)
+			f := standing(t, mode, protocol.StageAdvertise)
 			if name == "who delivered nothing" {
 				f.lose(8, 1)
 			}
@@ -328,16 +342,14 @@ func TestSwappedKeys(t *testing.T) {
 		{graph.Active, 1, func(k *protocol.Keys) { k.Mask, k.Channel = k.Channel, k.Mask }, secagg.ErrSignature},
 		{graph.Active, 1, func(k *protocol.Keys) { k.Signature = nil }, secagg.ErrSignature},
 	} {
-		f := small(t, c.mode)
-		f.through(protocol.StageAdvertise)
+		f := standing(t, c.mode, protocol.StageAdvertise)
 		members := slices.Clone(f.rosters.Members)
 		c.swap(&members[c.victim].Keys)
 		_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: attacked, Members: members}, serial{})
 		culprit(t, err, theAggregator, c.rule)
 	}
 	// Two clients' keys under one another's names.
-	f := small(t, graph.Active)
-	f.through(protocol.StageAdvertise)
+	f := standing(t, graph.Active, protocol.StageAdvertise)
 	m := slices.Clone(f.rosters.Members)
 	m[1].Keys, m[2].Keys = m[2].Keys, m[1].Keys
 	_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: attacked, Members: m}, serial{})
@@ -364,8 +376,7 @@ func TestBadRosters(t *testing.T) {
 			return m
 		}, secagg.ErrKeys},
 	} {
-		f := small(t, graph.SemiHonest)
-		f.through(protocol.StageAdvertise)
+		f := standing(t, graph.SemiHonest, protocol.StageAdvertise)
 		members := c.change(slices.Clone(f.rosters.Members))
 		_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: len(members), Members: members}, serial{})
 		if !errors.Is(err, c.rule) {
@@ -380,8 +391,7 @@ func TestBadRosters(t *testing.T) {
 // The aggregator shows clients different sets of the clients whose shares arrived. They are in
 // different sums: their masks do not cancel, and the sum is noise.
 func TestDifferentRosters(t *testing.T) {
-	f := small(t, graph.SemiHonest)
-	f.through(protocol.StageShare)
+	f := standing(t, graph.SemiHonest, protocol.StageShare)
 	lied := *f.deliveries[0]
 	lied.Arrived = slices.Clone(lied.Arrived)
 	lied.Arrived[1] &^= 2 // client 9
@@ -456,8 +466,7 @@ func TestSecondMessages(t *testing.T) {
 // A client that was lost before cannot add a removal, or anything else, to a sum
 // that it has no part in.
 func TestRemovalOfAnRoundItLeft(t *testing.T) {
-	f := small(t, graph.SemiHonest)
-	f.through(protocol.StageShare)
+	f := standing(t, graph.SemiHonest, protocol.StageShare)
 	f.lose(9, 1)
 	if err := f.stage(protocol.StageMaskedInput); err != nil {
 		t.Fatal(err)

@@ -116,8 +116,7 @@ func TestDealerOfTooManyBadShares(t *testing.T) {
 // has the mask on, so whatever they say of it does not matter.
 func TestFalseComplaint(t *testing.T) {
 	for name, accused := range map[string]map[int]protocol.ClientID{"of one": {0: 3}, "of each other": {0: 3, 3: 0}} {
-		f := small(t, graph.Active)
-		f.through(protocol.StageShare)
+		f := standing(t, graph.Active, protocol.StageShare)
 		for holder, dealer := range accused {
 			f.clients[holder].Accuse(dealer)
 		}
@@ -152,8 +151,7 @@ func TestFalseComplaint(t *testing.T) {
 // Complaints that cannot be are not taken, nor the input they came with.
 func TestMalformedComplaints(t *testing.T) {
 	for _, mode := range bothModes {
-		f := small(t, mode)
-		f.through(protocol.StageShare)
+		f := standing(t, mode, protocol.StageShare)
 		m, err := f.answer(protocol.StageMaskedInput, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -181,8 +179,7 @@ func TestMalformedComplaints(t *testing.T) {
 // Whom more neighbours deal falsely than may collude (1 of 10) could be left with
 // masks in common with liars alone: it takes no part.
 func TestMoreBadDealersThanColluders(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageShare)
+	f := standing(t, graph.Active, protocol.StageShare)
 	f.clients[0].Accuse(3)
 	f.clients[1].Accuse(3)
 	f.clients[1].Accuse(5)
@@ -197,8 +194,7 @@ func TestMoreBadDealersThanColluders(t *testing.T) {
 // A dealer whose signature is bad would have its neighbours take the aggregator for the
 // liar: the aggregator does not take what it deals, and names it.
 func TestDealerSignsBadly(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageAdvertise)
+	f := standing(t, graph.Active, protocol.StageAdvertise)
 	m, err := f.answer(protocol.StageShare, 4)
 	if err != nil {
 		t.Fatal(err)

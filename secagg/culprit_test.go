@@ -21,8 +21,7 @@ func culprits(a *secagg.Aggregator) []protocol.ClientID {
 // is not. In semi-honest mode no client is named, since clients are assumed not to lie.
 func TestCulpritsOfMessages(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.Active, graph.SemiHonest} {
-		f := small(t, mode)
-		f.through(protocol.StageAdvertise)
+		f := standing(t, mode, protocol.StageAdvertise)
 		for _, m := range []protocol.StageMessage{&protocol.Advertise{Round: f.plan.Round}, &protocol.MaskedInput{Round: f.plan.Round}, &protocol.Shares{Round: 9}} {
 			if f.aggregator.Receive(3, m) == nil || len(f.aggregator.Culprits()) != 0 {
 				t.Errorf("%s, out of turn: %v", mode, culprits(f.aggregator))

@@ -75,8 +75,7 @@ var lies = map[string]struct {
 // others have not noticed.
 func dealt(t *testing.T, deal dealing, rule error, liars ...int) *federation {
 	t.Helper()
-	f := small(t, graph.Active)
-	f.through(protocol.StageAdvertise)
+	f := standing(t, graph.Active, protocol.StageAdvertise)
 	for i := range f.clients {
 		if slices.Contains(liars, i) {
 			m, err := deal(f, i)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -241,6 +242,22 @@ func (f *federation) through(last protocol.Stage) {
 			f.t.Fatal(err)
 		}
 	}
+}
+
+// fork is a copy of the federation as it stands, which goes its own way from here on. It has no parties, which could join other rounds.
+func (f *federation) fork(t testing.TB) *federation {
+	g := *f
+	g.t, g.parties, g.aggregator, g.clients = t, nil, f.aggregator.Fork(), lists.Map(f.clients, (*secagg.Client).Fork)
+	g.alive, g.inputs, g.removals = slices.Clone(f.alive), lists.Map(f.inputs, slices.Clone), lists.Map(f.removals, slices.Clone)
+	g.deliveries = lists.Map(f.deliveries, func(m *protocol.Delivery) *protocol.Delivery {
+		if m == nil {
+			return nil
+		}
+		d := *m
+		d.Shares = slices.Clone(m.Shares)
+		return &d
+	})
+	return &g
 }
 
 // sum adds up the inputs of clients, plainly.

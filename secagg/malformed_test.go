@@ -215,8 +215,7 @@ func TestMalformedDeliveries(t *testing.T) {
 		"not this client":   func(m *protocol.Delivery) { m.Arrived[0] &^= 1; m.Clients-- },
 		"too few":           func(m *protocol.Delivery) { m.Arrived[0], m.Clients = 1, m.Arrived[1:].Count()+1 },
 	} {
-		f := small(t, graph.Active)
-		f.through(protocol.StageShare)
+		f := standing(t, graph.Active, protocol.StageShare)
 		good := f.deliveries[0]
 		bad := *good
 		bad.Arrived, bad.Shares = slices.Clone(good.Arrived), slices.Clone(good.Shares)
@@ -238,8 +237,7 @@ func TestMalformedDeliveries(t *testing.T) {
 		"bad index":    {{Index: []uint32{9}, Value: []int64{1}}, {Value: make([]int64, 3)}},
 		"bad block":    {{Index: []uint32{3}, Block: 3, Narrow: []int32{1, 1, 1}}, {Value: make([]int64, 3)}},
 	} {
-		f := small(t, graph.SemiHonest)
-		f.through(protocol.StageShare)
+		f := standing(t, graph.SemiHonest, protocol.StageShare)
 		f.inputs[0] = inputs
 		if m, err := f.answer(protocol.StageMaskedInput, 0); err == nil {
 			t.Errorf("inputs, %s: %+v", name, m)
@@ -257,8 +255,7 @@ func TestFormsAreMaskedAlike(t *testing.T) {
 		{{Index: []uint32{1, 2}, Block: 3, Value: []int64{5, 0, -7, 1 << 27, 0, 0}}, {Index: []uint32{0}, Block: 3, Value: second}},
 		{inBlocks(first, 3), {Index: []uint32{1, 2}, Block: 1, Narrow: []int32{-4, 3}}},
 	} {
-		f := small(t, graph.SemiHonest)
-		f.through(protocol.StageShare)
+		f := standing(t, graph.SemiHonest, protocol.StageShare)
 		f.inputs[0] = inputs
 		m, err := f.answer(protocol.StageMaskedInput, 0)
 		if err != nil {

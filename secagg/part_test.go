@@ -356,8 +356,7 @@ func TestBadParts(t *testing.T) {
 	held(&short, secagg.ErrMalformed)
 	held(bare, nil)
 
-	active := small(t, graph.Active)
-	active.through(protocol.StageShare)
+	active := standing(t, graph.Active, protocol.StageShare)
 	if err := active.aggregator.Held(1, &protocol.MaskedInput{Round: 1}); !errors.Is(err, secagg.ErrRelay) {
 		t.Errorf("held in active mode: %v", err)
 	}

@@ -36,24 +36,29 @@ func proving(t *testing.T) *federation {
 // The sum is exact when all take part, and when two clients are lost with their proofs or after them. It is exact when clients
 // complain of a dealer, too: then a mask is missing on one side.
 func TestVerifiedSums(t *testing.T) {
-	for stage := range protocol.Stages {
-		f := proving(t)
-		if stage < protocol.StageMaskedInput || !slices.Contains(f.stages(), stage) && stage != protocol.StageReplace {
-			continue
-		}
-		for _, s := range f.stages() {
-			if s == stage {
-				f.lose(3, 2)
+	f := proving(t)
+	for _, stage := range append(f.stages(), protocol.StageReplace) { // the last has no such stage: none are lost
+		if g := f.fork(t); stage >= protocol.StageMaskedInput {
+			g.lose(3, 2)
+			for _, s := range f.stages() {
+				if s < stage {
+					continue
+				}
+				if err := g.stage(s); err != nil {
+					t.Fatalf("lost at %s: %v", stage, err)
+				}
 			}
-			if err := f.stage(s); err != nil {
-				t.Fatalf("lost at %s: %v", stage, err)
+			g.released(t, fmt.Sprint("lost at ", stage),
+				func(i int) bool { return i < 3 || i > 4 || stage > protocol.StageMaskedInput },
+				func(i int) bool { return i < 3 || i > 4 || stage > protocol.StageUnmask })
+		}
+		if stage != protocol.StageReplace {
+			if err := f.stage(stage); err != nil {
+				t.Fatal(err)
 			}
 		}
-		f.released(t, fmt.Sprint("lost at ", stage),
-			func(i int) bool { return i < 3 || i > 4 || stage > protocol.StageMaskedInput },
-			func(i int) bool { return i < 3 || i > 4 || stage > protocol.StageUnmask })
 	}
-	for name, lost := range map[string][]int{"to three": nil, "to three, and it is lost": {4}, "to three, and one is lost": {6}} {
+	for name, lost := range map[string][]int{"to three, and it is lost": {4}, "to three, and one is lost": {6}} {
 		f := proving(t)
 		f.dealFalsely([]int{0, 5, 8}, lost...)
 		for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask} {
@@ -75,17 +80,33 @@ func (f *federation) released(t *testing.T, name string, in, changed func(i int)
 	}
 }
 
-// lying goes to the end of the round, and changes what client 3 sends as its masked input. The error is about its message.
-func (f *federation) lying(t *testing.T, lie func(*protocol.MaskedInput, []*protocol.MaskedInput)) (refused error) {
+// masked has all clients answer the stage masked input.
+func (f *federation) masked(t *testing.T) (all []*protocol.MaskedInput) {
 	t.Helper()
-	f.through(protocol.StageShare)
-	var all []*protocol.MaskedInput
 	for i := range f.clients {
 		m, err := f.answer(protocol.StageMaskedInput, i)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, m.(*protocol.MaskedInput))
+	}
+	return all
+}
+
+// lying goes on from a round at the end of the stage share to its end, and changes what client 3 sends as its masked input. The others
+// are and say what they are and have said in another such round. The error is about client 3's message.
+func (f *federation) lying(t *testing.T, others *federation, said []*protocol.MaskedInput, lie func(*protocol.MaskedInput, []*protocol.MaskedInput)) (refused error) {
+	t.Helper()
+	m, err := f.answer(protocol.StageMaskedInput, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Clone(said)
+	all[3] = m.(*protocol.MaskedInput)
+	for i, c := range others.clients {
+		if i != 3 {
+			f.clients[i] = c.Fork()
+		}
 	}
 	lie(all[3], all)
 	for i, m := range all {
@@ -108,9 +129,20 @@ func (f *federation) lying(t *testing.T, lie func(*protocol.MaskedInput, []*prot
 	return refused
 }
 
+// maskedOnce returns a proving federation at the end of the stage share, and the same when all have answered the next stage, with what
+// they said.
+func maskedOnce(t *testing.T) (start, others *federation, said []*protocol.MaskedInput) {
+	t.Helper()
+	start = proving(t)
+	start.through(protocol.StageShare)
+	others = start.fork(t)
+	return start, others, others.masked(t)
+}
+
 // A client has 1.1 times the vector that it may have. The client's own program does not prove that. A program that proves wider
 // bounds is refused and named, and so is any other proof that is not the client's own of this round. The sum is of the others.
 func TestInputsThatAreNotProved(t *testing.T) {
+	start, others, said := maskedOnce(t)
 	for name, c := range map[string]struct {
 		rule error
 		lie  func(m *protocol.MaskedInput, all []*protocol.MaskedInput)
@@ -124,21 +156,19 @@ func TestInputsThatAreNotProved(t *testing.T) {
 			m.Blindings = append(m.Blindings, make([]byte, 32)...)
 		}},
 	} {
-		f := proving(t)
+		f := start.fork(t)
 		if name == "of wider bounds" {
 			_, l2 := f.plan.InputBound(f.plan.Releases[0], f.params.Rounds)
 			f.inputs[3][0].Value = make([]int64, f.plan.Releases[0].Len)
 			f.inputs[3][0].Value[0] = int64(1.05 * l2)
-			f.through(protocol.StageShare)
 			if _, err := f.clients[3].Fork().MaskedInput(f.deliveries[3], f.inputs[3], serial{}); !errors.Is(err, inputproof.ErrBeyond) {
 				t.Errorf("an honest program sends what is beyond its bounds: %v", err)
 			}
-			f = again(t, f)
 			if err := f.clients[3].ProveBeyond(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		culprit(t, f.lying(t, c.lie), protocol.ClientParty(3), c.rule)
+		culprit(t, f.lying(t, others, said, c.lie), protocol.ClientParty(3), c.rule)
 		if got := f.aggregator.Culprits(); len(got) != 1 || got[0].Client != 3 {
 			t.Errorf("%s: the culprits are %v", name, got)
 		}
@@ -147,17 +177,10 @@ func TestInputsThatAreNotProved(t *testing.T) {
 	}
 }
 
-// again is the same federation from the start.
-func again(t *testing.T, f *federation) *federation {
-	t.Helper()
-	g := proving(t)
-	g.inputs = f.inputs
-	return g
-}
-
 // A client masks another vector than it proves, or another blinding. Nothing shows whose it is, so no client is named, and nothing
 // is released.
 func TestOtherInputsThanProved(t *testing.T) {
+	start, others, said := maskedOnce(t)
 	for name, lie := range map[string]func(f *federation, m *protocol.MaskedInput, all []*protocol.MaskedInput){
 		"a coordinate": func(f *federation, m *protocol.MaskedInput, _ []*protocol.MaskedInput) {
 			m.Masked[1] = push(t, f.plan.Releases[1], m.Masked[1])
@@ -169,8 +192,8 @@ func TestOtherInputsThanProved(t *testing.T) {
 			m.Masked, m.Blindings = all[4].Masked, all[4].Blindings
 		},
 	} {
-		f := proving(t)
-		if err := f.lying(t, func(m *protocol.MaskedInput, all []*protocol.MaskedInput) { lie(f, m, all) }); err != nil {
+		f := start.fork(t)
+		if err := f.lying(t, others, said, func(m *protocol.MaskedInput, all []*protocol.MaskedInput) { lie(f, m, all) }); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		got, err := f.aggregator.Sum(serial{})
@@ -272,8 +295,9 @@ func TestVerifiedInputsAreAgreedOn(t *testing.T) {
 	}
 	culprit(t, f.aggregator.Receive(0, m), protocol.ClientParty(0), secagg.ErrSignature)
 	// A proof is refused that the session does not ask for.
-	g := small(t, graph.Active)
-	culprit(t, g.lying(t, func(m *protocol.MaskedInput, _ []*protocol.MaskedInput) {
+	g := standing(t, graph.Active, protocol.StageShare)
+	other := g.fork(t)
+	culprit(t, g.lying(t, other, other.masked(t), func(m *protocol.MaskedInput, _ []*protocol.MaskedInput) {
 		m.Proof, m.Blindings = []byte{1}, make([]byte, 32)
 	}),
 		protocol.ClientParty(3), secagg.ErrMalformed)

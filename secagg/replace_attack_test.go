@@ -260,8 +260,7 @@ func TestReplaceOutOfOrder(t *testing.T) {
 			t.Errorf("after %s: %+v, %v", s, m, err)
 		}
 	}
-	plain := small(t, graph.SemiHonest)
-	plain.through(protocol.StageUnmask)
+	plain := standing(t, graph.SemiHonest, protocol.StageUnmask)
 	if m, err := plain.clients[0].Replace(&protocol.Answered{Round: 1, Count: 10, U2: plain.survivors.U1}); !errors.Is(err, secagg.ErrOrder) {
 		t.Errorf("of noise that is not replaced: %+v, %v", m, err)
 	}

@@ -18,8 +18,7 @@ import (
 // the graph, and could cut it: the client does not take part.
 func TestWithheldShare(t *testing.T) {
 	for _, mode := range bothModes {
-		f := small(t, mode)
-		f.through(protocol.StageShare)
+		f := standing(t, mode, protocol.StageShare)
 		d := *f.deliveries[0]
 		d.Shares = d.Shares[1:]
 		f.deliveries[0] = &d
@@ -35,8 +34,7 @@ func TestGarbledShare(t *testing.T) {
 		s.Ciphertext[0] ^= 1
 	}
 	for _, mode := range bothModes {
-		f := small(t, mode)
-		f.through(protocol.StageShare)
+		f := standing(t, mode, protocol.StageShare)
 		d := *f.deliveries[0]
 		d.Shares = slices.Clone(d.Shares)
 		garble(&d.Shares[2])
@@ -54,8 +52,7 @@ func TestGarbledShare(t *testing.T) {
 // by whom. In active mode the holder is named, its answer does not count, and the sum is made from
 // the others' answers.
 func TestHolderLies(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageConsistency)
+	f := standing(t, graph.Active, protocol.StageConsistency)
 	for i := range f.clients {
 		m, err := f.answer(protocol.StageUnmask, i)
 		if err != nil {
@@ -84,8 +81,7 @@ func TestHolderLies(t *testing.T) {
 // In semi-honest mode no party can tell which client lied. The lie itself is found out, and no
 // wrong sum comes out.
 func TestWrongShareInSemiHonestMode(t *testing.T) {
-	f := small(t, graph.SemiHonest)
-	f.through(protocol.StageMaskedInput)
+	f := standing(t, graph.SemiHonest, protocol.StageMaskedInput)
 	for i := range f.clients {
 		m, err := f.answer(protocol.StageUnmask, i)
 		if err != nil {
@@ -114,8 +110,7 @@ func TestWrongShareInSemiHonestMode(t *testing.T) {
 // The aggregator delivers what was dealt to another holder, with the dealer's own
 // signature: it was signed for that holder.
 func TestShareOfAnotherHolder(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageShare)
+	f := standing(t, graph.Active, protocol.StageShare)
 	byDealer := func(holder int) int {
 		return slices.IndexFunc(f.deliveries[holder].Shares, func(s protocol.EncryptedShare) bool { return s.Peer == 4 })
 	}

@@ -68,8 +68,7 @@ func TestVerifySideBySide(t *testing.T) {
 // not before the message is taken. A message out of its order needs no verifying. A message that
 // was verified while its stage was open is refused after the stage has closed.
 func TestVerifyRefuses(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageAdvertise)
+	f := standing(t, graph.Active, protocol.StageAdvertise)
 	m, err := f.answer(protocol.StageShare, 2)
 	if err != nil {
 		t.Fatal(err)
