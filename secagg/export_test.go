@@ -25,6 +25,9 @@ func (c *Client) Fork() *Client {
 	return &f
 }
 
+// Know is Use that forgets nothing.
+func (a *Aggregator) Know(known *Agreements) { a.known = known }
+
 // Fork is a copy of the aggregator as it stands, which goes its own way from here
 // on.
 func (a *Aggregator) Fork() *Aggregator {

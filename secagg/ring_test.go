@@ -29,7 +29,7 @@ const crowdSize = secagg.WholeUpTo + 20
 
 func newCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	t.Helper()
-	return newCrowdWith(t, kind, 0.1, 0.02)
+	return newCrowdWith(t, kind, 0.1, 0.02, 0, crowdSize)
 }
 
 // came counts the clients of a thin crowd that advertise: on its ring each has 20 neighbours.
@@ -38,45 +38,40 @@ const came = 100
 // newThinCrowd is a crowd of whom most do not advertise.
 func newThinCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	t.Helper()
-	c := newCrowdWith(t, kind, 0.85, 0.002)
-	for i := came; i < crowdSize; i++ {
-		c.lost[i] = protocol.StageAdvertise
-	}
-	return c
+	return newCrowdWith(t, kind, 0.85, 0.002, 0, came)
 }
 
-func newCrowdWith(t testing.TB, kind protocol.NoiseKind, tolerance, colluders float64) *crowd {
+// newCrowdWith is a crowd of whom only the clients from one to before another advertise.
+func newCrowdWith(t testing.TB, kind protocol.NoiseKind, tolerance, colluders float64, from, to int) *crowd {
 	t.Helper()
 	p := plan(crowdSize, exact("g", 5, 32), exact("h", 3, 45))
 	p.Cohort.Tolerance, p.Cohort.Colluders = tolerance, colluders
 	if kind != protocol.NoNoise {
 		p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1e4}
 	}
-	c := &crowd{t: t, plan: p, params: secagg.Params{Rounds: 1}, inbox: make([]protocol.Message, crowdSize), lost: make([]protocol.Stage, crowdSize)}
+	c := &crowd{t: t, plan: p, params: secagg.Params{Rounds: 1}, inbox: make([]protocol.Message, crowdSize), lost: make([]protocol.Stage, crowdSize),
+		clients: make([]*secagg.Client, crowdSize), inputs: make([][]protocol.Integers, crowdSize)}
 	var err error
 	if c.aggregator, err = secagg.NewAggregator(p.Setup(), c.params); err == nil {
 		err = c.aggregator.Begin(p)
 	}
 	agreements := new(secagg.Agreements)
-	for i := range crowdSize {
+	for i := from; i < to; i++ {
 		c.lost[i] = protocol.Stages
 		party, e := secagg.NewParty(secagg.PartyConfig{ID: protocol.ClientID(i), Session: p.Session, Params: c.params,
 			Entropy: simulated.New(1, fmt.Sprint("client/", i)), Agreements: agreements})
 		if e != nil {
 			t.Fatal(e)
 		}
-		client, e := join(party, p)
+		c.clients[i], e = join(party, p)
 		err = errors.Join(err, e)
-		c.clients = append(c.clients, client)
-		var in []protocol.Integers
 		for _, r := range p.Releases {
 			v := protocol.Integers{Value: make([]int64, r.Len)}
 			for j := range v.Value {
 				v.Value[j] = int64(i*(j+1)) - 1000
 			}
-			in = append(in, v)
+			c.inputs[i] = append(c.inputs[i], v)
 		}
-		c.inputs = append(c.inputs, in)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -191,10 +186,7 @@ func (c *crowd) sum() {
 func TestCrowdOfWhomFewCame(t *testing.T) {
 	for _, few := range []int{19, 20} {
 		t.Run(fmt.Sprint(few), func(t *testing.T) {
-			c := newCrowdWith(t, protocol.TwoRound, 0.97, 0.026) // 16 are required, and 14 may collude
-			for i := range crowdSize - few {
-				c.lost[i] = protocol.StageAdvertise
-			}
+			c := newCrowdWith(t, protocol.TwoRound, 0.97, 0.026, crowdSize-few, crowdSize) // 16 are required, and 14 may collude
 			c.lost[crowdSize-1], c.lost[crowdSize-2], c.lost[crowdSize-5] = protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask
 			for _, s := range c.stages() {
 				c.stage(s)

@@ -332,7 +332,11 @@ func (h *history) lead(t *testing.T) *leader {
 	l := &leader{t: t, now: time.Unix(0, 0), inbox: make([]protocol.Message, len(h.clients))}
 	l.role = aggregator.New(aggregator.Config{Clients: len(h.clients), StageTimeout: time.Second,
 		NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
-			return secagg.NewAggregator(s, h.params)
+			a, err := secagg.NewAggregator(s, h.params)
+			if err == nil {
+				a.Know(h.agreements) // which rounds with other losses share
+			}
+			return a, err
 		}})
 	l.feed(protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Server}, Message: &protocol.Open{Plan: h.plan}}})
 	return l
