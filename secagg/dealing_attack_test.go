@@ -9,6 +9,7 @@ import (
 	"filippo.io/edwards25519"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -148,6 +149,7 @@ func TestLyingDealers(t *testing.T) {
 // A dealer may harm itself: with a lower threshold, and with parts of low order in its mask key and in the points of its seed and
 // of shares. The holders of such shares complain. The sum is exact with the dealer in it, and if it is lost.
 func TestDealersThatHarmNoSum(t *testing.T) {
+	effort.NotShort(t, "whole rounds in active mode")
 	lower := func(f *federation, i int) (*protocol.Shares, error) {
 		return f.clients[i].ShareFalsely(f.rosters, -2, nil, serial{})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -185,6 +186,7 @@ func checkSameLaw(t *testing.T, name string, x, y []float64) {
 // paper. With c = 2 colluders taken out of the denominators it is u2·V/(u1 - 2) + (u1 - u2)·V/(8 -
 // 2). Both ways give the same law. Of the survivors, none, 10% and 50% are silent in round 2.
 func TestNoise(t *testing.T) {
+	effort.NotShort(t, "much noise")
 	for i, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for j, u2 := range []int{20, 18, 10} {
 			checkNoise(t, kind, clients, u2, uint64(10*i+j+1))

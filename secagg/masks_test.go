@@ -294,6 +294,7 @@ func unpack(t *testing.T, r protocol.Release, packed []byte) *mask.Vector {
 // Twisters, each with a seed of its own, are found out: the lowest bit of their sum
 // follows the recurrence of any of them.
 func TestTotalMaskIsNotLinear(t *testing.T) {
+	effort.NotShort(t, "a long vector")
 	const length = 41_000
 	p := plan(10, exact("V", length, 29))
 	p.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -118,6 +119,7 @@ func TestPartyRefuses(t *testing.T) {
 // beacon: with another beacon a client has other neighbours. Dealt shares
 // are checked as elsewhere.
 func TestBeacon(t *testing.T) {
+	effort.NotShort(t, "a federation of 501")
 	p := plan(501, exact("g", 1, 16))
 	p.Cohort = protocol.Cohort{Clients: 501, Tolerance: 0.05, Colluders: 0.02}
 	var peers [2][]protocol.ClientID

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,9 @@ func TestScenarios(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if s.long {
 				effort.LongOnly(t, "so many clients take seconds")
+			}
+			if strings.HasPrefix(name, "several") {
+				effort.NotShort(t, "dozens of rounds")
 			}
 			p := plan(s.cohort.Clients, releases()...)
 			p.Cohort = s.cohort

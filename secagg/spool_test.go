@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -265,6 +266,7 @@ func (m *made) next(stage protocol.Stage, a *secagg.Aggregator) []protocol.Messa
 
 // The rosters and deliveries of a large federation that are made when they are sent are the messages that are made at once.
 func TestLateMessagesAreTheSame(t *testing.T) {
+	effort.NotShort(t, "sums of many clients")
 	m := makeClients(t, 600)
 	params := secagg.Params{Rounds: 1}
 	early, err := secagg.NewAggregator(m.plan.Setup(), params)
@@ -292,6 +294,7 @@ func TestLateMessagesAreTheSame(t *testing.T) {
 // An aggregator whose shares are in spools takes less than 2 kB of memory a client, so that a million clients take less
 // than 2 GB. The messages that wait to be sent to all of them are counted.
 func TestMemoryOfSpooledShares(t *testing.T) {
+	effort.NotShort(t, "sums of many clients")
 	const n = 1500
 	perClient := func(spooled bool) float64 {
 		m := makeClients(t, n)
