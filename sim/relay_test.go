@@ -11,11 +11,10 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// relayed runs a federation of 12 clients over several rounds; 4 clients may be lost. The later
-// rounds are set up ahead.
-func relayed(t *testing.T, kind protocol.NoiseKind, r Relays, fates calendar) (*adder, *Outcome) {
+// relayed runs a federation over several rounds; a third of the clients may be lost. The later rounds are set up ahead.
+func relayed(t *testing.T, n int, kind protocol.NoiseKind, r Relays, fates calendar) (*adder, *Outcome) {
 	t.Helper()
-	const n, rounds = 12, 3
+	const rounds = 3
 	strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.34, Colluders: 0.05}, noisy(n, kind), rounds)
 	trainers, _ := bits(n)
 	out, _, err := runThrough(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Seed: 3, Real: true, Workers: 2}, r, fates)
@@ -44,18 +43,19 @@ func same(t *testing.T, a, b *adder, x, y *Outcome) {
 // Sums through relays equal sums without relays, to the bit, with clients lost at every stage, up
 // to the tolerance and beyond. Clients send and get the same bytes.
 func TestRelaysChangeNoSum(t *testing.T) {
+	const n = 9
 	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for stage := range protocol.Stages {
 			if course := (protocol.StageFlow{Replaces: kind == protocol.TwoRound}); !course.Has(stage) {
 				continue
 			}
-			for k, lost := range effort.Of([]int{4, 5}, []int{4, 5}, []int{0, 2, 4, 5}) {
+			for k, lost := range effort.Of([]int{3}, []int{3, 4}, []int{0, 2, 3, 4}) {
 				fates := diary{1: {stage, lost}, 2: {stage, lost / 2}, 3: {protocol.StageMaskedInput, 1}}
-				without, x := relayed(t, kind, Relays{}, fates)
-				usual := []int{3, 12}[(k+int(stage))%2]
-				for _, count := range effort.Of([]int{3}, []int{usual}, []int{1, 3, 12}) {
+				without, x := relayed(t, n, kind, Relays{}, fates)
+				usual := []int{3, n}[(k+int(stage))%2]
+				for _, count := range effort.Of([]int{3}, []int{usual}, []int{1, 3, n}) {
 					t.Run(fmt.Sprintf("%s/%s/%d/%d", kind, stage, lost, count), func(t *testing.T) {
-						with, y := relayed(t, kind, Relays{Count: count}, fates)
+						with, y := relayed(t, n, kind, Relays{Count: count}, fates)
 						same(t, without, with, x, y)
 						if x.Up != y.Up || x.Down != y.Down {
 							t.Errorf("clients sent %v and got %v without relays, %v and %v with them", x.Up, x.Down, y.Up, y.Down)
@@ -73,6 +73,7 @@ func TestRelaysChangeNoSum(t *testing.T) {
 // A relay that fails is the loss of its clients at that stage, and of nothing else: they are back in
 // the next round. Two are too many.
 func TestRelayFails(t *testing.T) {
+	effort.NotShort(t, "16 federations")
 	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for _, stage := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageUnmask} {
 			for _, failed := range []int{1, 2} {
@@ -81,8 +82,8 @@ func TestRelayFails(t *testing.T) {
 					for k := range failed {
 						r.Outages = append(r.Outages, Outage{Relay: k, Round: 2, Stage: stage})
 					}
-					without, x := relayed(t, kind, Relays{}, fates)
-					with, y := relayed(t, kind, r, nil)
+					without, x := relayed(t, 12, kind, Relays{}, fates)
+					with, y := relayed(t, 12, kind, r, nil)
 					same(t, without, with, x, y)
 					if got := len(with.sums); got != 4-failed {
 						t.Errorf("%d sums after %d relays failed in one round of 3", got, failed)
