@@ -38,7 +38,7 @@ var (
 
 const (
 	aheadClients = 7 // of whom 2 may be lost
-	aheadRounds  = 6
+	aheadRounds  = 5
 )
 
 // aheadConfig is a federation whose noise is split.
@@ -289,7 +289,7 @@ func TestDroppedClientReenters(t *testing.T) {
 		{protocol.StageUnmask, 1, 0.15, "2"},
 		{protocol.StageMaskedInput, 3, 0.15, "3 4"},
 		{protocol.StageUnmask, 3, 0.15, "4"},
-		{protocol.StageUnmask, 6, 0.15, ""},
+		{protocol.StageUnmask, aheadRounds, 0.15, ""},
 	} {
 		for _, k := range []kindOfSum{ideal, semiHonest, active} {
 			t.Run(fmt.Sprintf("%s/%s in %d/sit-out %v", k.name, c.stage, c.round, c.sitOut), func(t *testing.T) {
