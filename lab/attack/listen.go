@@ -104,13 +104,13 @@ type background struct {
 // factor; with sign -1 it undoes that.
 func (b *background) moments(list sendings, release int, sign, factor float64) {
 	n := float64(len(list))
-	sum, squares := make(map[int]float64), make(map[int]float64)
+	sums := make(map[int][2]float64, 64) // of values and of squares
 	for _, vectors := range list {
-		vectors[release].Each(func(j int, x float64) { sum[j] += x; squares[j] += x * x })
+		vectors[release].Each(func(j int, x float64) { sums[j] = [2]float64{sums[j][0] + x, sums[j][1] + x*x} })
 	}
-	for j, x := range sum {
-		b.left[j] -= sign * x / n
-		b.variance[j] += sign * max(0, squares[j]/n-x*x/n/n) * factor
+	for j, x := range sums {
+		b.left[j] -= sign * x[0] / n
+		b.variance[j] += sign * max(0, x[1]/n-x[0]*x[0]/n/n) * factor
 	}
 }
 
