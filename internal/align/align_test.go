@@ -213,6 +213,9 @@ func TestRows(t *testing.T) {
 		"in messages": newRing(t, [][]string{numbered(0, 1030), numbered(1000, 1040)}),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "in messages" && !effort.Of(true, false, true) {
+				t.Skip("TestLostEnvelopes has as many")
+			}
 			r.t = t
 			if err := r.align(); err != nil {
 				t.Fatal(err)
@@ -251,8 +254,12 @@ func TestPseudonyms(t *testing.T) {
 // Envelopes may be lost, come twice and in another order.
 func TestLostEnvelopes(t *testing.T) {
 	effort.NotShort(t, "an alignment for each envelope")
-	for seed := range uint64(2) {
-		r := newRing(t, [][]string{numbered(0, 1030), numbered(1000, 1040), numbered(980, 1010)}, 0, 7)
+	for seed := range uint64(4) {
+		first := 0 // more than one message
+		if seed > 0 {
+			first = 995
+		}
+		r := newRing(t, [][]string{numbered(first, 1030), numbered(1000, 1040), numbered(980, 1010)}, 0, 7)
 		draw := rand.New(rand.NewPCG(seed, 0))
 		r.fate = func(*Envelope) (int, bool) { return []int{0, 1, 1, 2}[draw.IntN(4)], draw.IntN(4) == 0 }
 		if err := r.align(); err != nil {
@@ -265,7 +272,7 @@ func TestLostEnvelopes(t *testing.T) {
 // A process that is started again, whenever, costs the attempt and no more.
 func TestRestarts(t *testing.T) {
 	effort.NotShort(t, "an alignment for each restart")
-	for at := 1; at < 40; at += 3 {
+	for at := 1; at < 40; at += 4 {
 		r := newRing(t, [][]string{numbered(0, 6), numbered(3, 9), numbered(5, 8)}, 1)
 		if err := r.join(); err != nil {
 			t.Fatal(err)
