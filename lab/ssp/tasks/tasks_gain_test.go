@@ -176,11 +176,11 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 // T. Adapting weights to γ = 1 gains at least as much as R0 says and, where tasks are skewed, about
 // R1.
 func TestTaskBoundsOfDescent(t *testing.T) {
-	effort.NotShort(t, "fits of 160,000 labels, 60 steps each")
+	effort.NotShort(t, "fits of 160,000 labels, 30 steps each")
 	x := newTaskData(t, 1, 10_000, 1)
 	r := newTaskRisk(t, x)
 	o := DefaultOptions(pld(20))
-	o.Normalise, o.Headroom, o.Counts, o.Steps = kernel.GlobalNorm, 8, r.n, 60
+	o.Normalise, o.Headroom, o.Counts, o.Steps = kernel.GlobalNorm, 8, r.n, 30
 	var risk [3]float64
 	for k, mu := range []float64{0, 0.25, 0.5} {
 		o.Exponent = mu

@@ -262,7 +262,7 @@ func TestTasksRefuse(t *testing.T) {
 // and the gain is larger if tasks are more skewed. All five seeds have to say so: without a
 // difference chance would say so for one way once in 32. Private counts are tested, too.
 func TestTasksByExponent(t *testing.T) {
-	effort.NotShort(t, "thirty fits of 64,000 labels")
+	effort.NotShort(t, "thirty fits of 48,000 labels")
 	for way, learn := range map[string]func(*Set, Options, uint64) *Regressions{
 		"SSP": func(p *Set, o Options, seed uint64) *Regressions {
 			f, err := Solve(p, o, simulated.New(seed, "tasks"))
@@ -282,7 +282,7 @@ func TestTasksByExponent(t *testing.T) {
 		gain := map[float64]float64{}
 		for skew, seeds := range map[float64]uint64{0.5: 5, 2: 2} {
 			for seed := range seeds {
-				x := newTaskData(t, skew, 4000, seed+1)
+				x := newTaskData(t, skew, 3000, seed+1)
 				o := DefaultOptions(pld(4))
 				o.Steps, o.Counts = 30, x.sizes
 				half := x.rmse(learn(x.tasks, o, seed))
