@@ -8,14 +8,13 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 )
 
-// laplace draws integers k with probabilities in proportion to e^(-rate·|k|): the discrete Laplace,
-// or two-sided geometric, law. If a unit moves counts by at most s in L1 norm, noise of this law on the
-// counts is (rate·s)-DP, without a δ. It is immutable, so any number of goroutines may share
-// it, each with its own Bits.
+// laplace draws integers k with probabilities in proportion to e^(-rate·|k|): the discrete Laplace, or two-sided geometric, law. If a
+// unit moves counts by at most s in L1 norm, noise of this law on the counts is (rate·s)-DP, without a δ. It is immutable, so any
+// number of goroutines may share it, each with its own Bits.
 //
-// The algorithm is algorithm 2 of Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for
-// Differential Privacy"). It uses whole numbers only and no table, and is exact for a rate that is
-// a ratio of integers, given uniform bits. The number of words of a draw depends on the draw.
+// The algorithm is algorithm 2 of Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for Differential Privacy"). It uses whole
+// numbers only and no table, and is exact for a rate that is a ratio of integers, given uniform bits. The number of words of a draw
+// depends on the draw.
 type laplace struct{ rate ratio }
 
 // ratio is the parameter num/den of samplers without rounding. Both are at least 1 and at most
@@ -60,10 +59,9 @@ func (l laplace) draw(b *noise.Bits) int64 {
 	return 0
 }
 
-// responder is randomised response over n values: the true value with probability e^ε/(e^ε + n - 1),
-// each other value with 1/(e^ε + n - 1). It is ε-DP for the value, without a δ: no answer is more
-// than e^ε times as likely with another value. It is immutable, so any number of goroutines
-// may share it, each with its own Bits.
+// responder is randomised response over n values: the true value with probability e^ε/(e^ε + n - 1), each other value with 1/(e^ε + n -
+// 1). It is ε-DP for the value, without a δ: no answer is more than e^ε times as likely with another value. It is immutable, so any
+// number of goroutines may share it, each with its own Bits.
 type responder struct {
 	n       uint64 // at least 1 and at most 2^31
 	epsilon ratio

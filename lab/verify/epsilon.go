@@ -119,8 +119,11 @@ func quadrature(mu, epsilon float64) (sum float64) {
 	}
 	at, weights := legendre()
 	for i, x := range at {
-		t := x/2*(far-from) + from
+		t, before := x/2*(far-from)+from, sum
 		sum += weights[i] * (far - from) / 2 * (-math.Expm1(epsilon-mu*mu/2-mu*t) * math.Exp(-t*t/2) / math.Sqrt(2*math.Pi))
+		if t > 0 && sum == before {
+			break // nor do smaller parts count
+		}
 	}
 	return sum
 }
