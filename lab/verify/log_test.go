@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	entropy "github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -93,6 +95,22 @@ func leaf(t testing.TB, e *experiment.Experiment, p *agreement.Public) *protocol
 	signed := protocol.DescriptionHash(plan)
 	l.Signature = ed25519.Sign(drawn(t, "server").Ed25519(), signed[:])
 	return l
+}
+
+// fork is a copy that goes its own way from here on.
+func (d *deployment) fork(t testing.TB) *deployment {
+	t.Helper()
+	f := newDeployment(t)
+	f.must(os.CopyFS(f.state, os.DirFS(d.state)))
+	f.open("aggregator")
+	f.dir, f.number = filepath.Join(t.TempDir(), "model"), d.number
+	f.must(os.CopyFS(f.dir, os.DirFS(d.dir)))
+	for name, path := range d.kept {
+		f.kept[name] = filepath.Join(t.TempDir(), "receipts.jsonl")
+		b, err := os.ReadFile(path)
+		f.must(errors.Join(err, os.WriteFile(f.kept[name], b, 0o600)))
+	}
+	return f
 }
 
 // session holds a session with some settings, as far as change leaves it, and keeps its folder and the receipts of some clients.
@@ -254,6 +272,8 @@ func (d *deployment) again(aggregator string, change func(i int, l *protocol.Lea
 
 // Each forged folder or log is found and named. The first case of TestHonestLogsPass has them as they were.
 func TestForgedLogsAreFound(t *testing.T) {
+	honest := newDeployment(t)
+	honest.session("", nil, "alice", "bob")
 	for name, x := range map[string]struct {
 		logged func(l *protocol.Leaf) // as the log has it
 		forge  func(d *deployment)
@@ -337,8 +357,13 @@ func TestForgedLogsAreFound(t *testing.T) {
 		"a receipt edited": {nil, func(d *deployment) { d.rewrite(d.kept["alice"], `"charged":3`, `"charged":1`) }, "forged receipts"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDeployment(t)
-			d.session("", x.logged, "alice", "bob")
+			var d *deployment
+			if x.logged == nil {
+				d = honest.fork(t)
+			} else {
+				d = newDeployment(t)
+				d.session("", x.logged, "alice", "bob")
+			}
 			if x.forge != nil {
 				x.forge(d)
 			}
@@ -390,9 +415,9 @@ func TestHonestLogsPass(t *testing.T) {
 			d.open("aggregator")
 			d.session("", func(l *protocol.Leaf) { d.must(d.log.Add(l)) }, "alice")
 		},
-		"more entries than a tile": func(d *deployment) {
+		"many entries": func(d *deployment) { // in long tests more than the 256 of a tile; package store has a test of these
 			l := *d.session("", nil)
-			for i := range 130 {
+			for i := range effort.Of(20, 20, 260) {
 				l.Session = fmt.Sprintf("%032x", 1000+i)
 				begun := l
 				begun.Model, begun.Survivors = nil, nil
