@@ -174,13 +174,13 @@ func geometricOfFour(events []dp.Event, each, delta float64, beside ...dp.Event)
 	}
 	square += squares(events)
 	more := squares(beside)
-	want := math.Inf(1)
+	want, beyond := math.Inf(1), math.Inf(1)
+	for lb := -3.0; lb < 6; lb += 0.01 {
+		beta := 1 + math.Exp(lb)
+		beyond = min(beyond, 2*(1-1/beta)*beta*square/2+2*math.Log(4)/beta)
+	}
 	for la := -3.0; la < 6; la += 0.01 {
-		alpha, beyond := 1+math.Exp(la), math.Inf(1)
-		for lb := -3.0; lb < 6; lb += 0.01 {
-			beta := 1 + math.Exp(lb)
-			beyond = min(beyond, 2*(1-1/beta)*beta*square/2+2*math.Log(4)/beta)
-		}
+		alpha := 1 + math.Exp(la)
 		rdp := alpha*(square+more)/2 + beyond + math.Log(4)/(alpha-1)
 		want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
 	}

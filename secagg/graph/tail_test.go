@@ -56,7 +56,7 @@ func TestHypergeometricAgainstRationals(t *testing.T) {
 		{99, 20, 48}, {999, 200, 140}, {999, 100, 900}, {999, 50, 30}, {4999, 1650, 300},
 	} {
 		tail := hypergeometric(c.population, c.marked, c.sample)
-		for x := 0; x <= c.sample+1; x += 1 + c.sample/40 {
+		for x := 0; x <= c.sample+1; x += 1 + c.sample/20 {
 			check(c.population, c.marked, c.sample, x, tail)
 		}
 	}
