@@ -174,10 +174,10 @@ func TestHistogramNoise(t *testing.T) {
 }
 
 // The whole mechanism on two neighbours: with a chance of at most 1e-6 in all, no outcome's count
-// in 20,000 runs each is beyond the bound of e^ε. The test can fail: counts contradict ε/2.
+// in 30,000 runs each is beyond the bound of e^ε. The test can fail: counts contradict ε/2.
 func TestBinsAudit(t *testing.T) {
 	effort.NotShort(t, "thousands of draws")
-	const runs = 20_000
+	const runs = 30_000
 	epsilon := 1.5
 	o := BinsOptions{Low: 0, High: 1, Cells: 3, Epsilon: epsilon, Prior: .3}
 	counts := make(map[[2]int]*[2]float64)
