@@ -169,7 +169,7 @@ func kill(t *testing.T, name, path string, n int) (number uint64, what int) {
 func cuts(seed uint64) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		for range 25 {
+		for range effort.Of(12, 12, 25) {
 			if !yield(max(0, r.IntN(12)-2)) {
 				return
 			}
