@@ -79,7 +79,7 @@ func concluded(t *testing.T, f *federation, out *node.Outcome, move float64) str
 // A session over libp2p is repeated from what its server published and from the owners' files: to the bit without noise, within the
 // spread of repetitions with noise. A model in which one number was moved, and a file of another owner, are told.
 func TestFinishedDeploymentIsRepeated(t *testing.T) {
-	data, other := ratings(t, 5, 8), ratings(t, 4, 8)
+	data, other := ratings(t, 4, 5), ratings(t, 3, 5)
 	type check struct {
 		owners      string
 		move        float64

@@ -288,7 +288,7 @@ func TestInputsAreVerified(t *testing.T) {
 	for name, proves := range map[string]bool{"1.1 of the bound": true, "another vector": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newTrial(t, moment{active: true}.mode()+" verify-inputs=yes")
+			x := newTrial(t, moment{active: true}.mode()+" verify-inputs=yes rounds=3")
 			var plan *protocol.Plan
 			var reasons []error
 			x.tap.rule(func(p *passing) {
@@ -305,11 +305,11 @@ func TestInputsAreVerified(t *testing.T) {
 					return false
 				}
 				for i, r := range plan.Releases {
-					_, l2 := plan.InputBound(r, 4)
+					_, l2 := plan.InputBound(r, 3)
 					in.Masked[i] = added(t, r, in.Masked[i], int64(1.1*l2))
 				}
 				if proves {
-					in.Proof = wideProof(t, plan, 4)
+					in.Proof = wideProof(t, plan, 3)
 				}
 				return true
 			})
@@ -317,17 +317,17 @@ func TestInputsAreVerified(t *testing.T) {
 			out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
 			got := x.excluded()
 			if !proves {
-				x.wants(out, 3)
+				x.wants(out, 2)
 				if _, lied := errors.AsType[*protocol.Unproved](errors.Join(reasons...)); len(got) != 0 || len(reasons) != 1 || !lied {
 					t.Errorf("excluded: %+v; rounds were lost because of %v", got, reasons)
 				}
 				return
 			}
-			x.wants(out, 4)
+			x.wants(out, 3)
 			if len(got) != 1 || got[0].Party != protocol.ClientParty(victim) || got[0].Round != 2 || !errors.Is(got[0].Err, inputproof.ErrRefused) {
 				t.Fatalf("excluded: %+v; want the liar, in round 2, for its proof", got)
 			}
-			for i := uint64(2); i <= 4; i++ {
+			for i := uint64(2); i <= 3; i++ {
 				if of := x.oracle.of(i); len(of) != clients-1 || x.oracle.took(victim, i) {
 					t.Errorf("the sum of round %d is of %v; want all but the liar", i, of)
 				}

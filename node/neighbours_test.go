@@ -393,7 +393,7 @@ func TestNeighboursDifferInNothingElse(t *testing.T) {
 	}{
 		"lfl-sgdmf": {"algorithm=lfl-sgdmf epsilon=5 contribution=all-ratings rounds=2 colluders=0.1 mode=active secagg=real", user},
 		"ssp-c":     {"algorithm=ssp-c epsilon=5 rank=2 rounds=1 colluders=0.1 features=" + features(t, 12), user},
-		"vfl-sgdmf": {"algorithm=vfl-sgdmf unit=rating accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=4 colluders=0.2", rating},
+		"vfl-sgdmf": {"algorithm=vfl-sgdmf unit=rating accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=3 colluders=0.2", rating},
 	} {
 		for _, network := range []string{"virtual time", "loopback"} {
 			t.Run(name+" "+network, func(t *testing.T) {

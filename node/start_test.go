@@ -108,8 +108,8 @@ func encodeRecord(t testing.TB, e *experiment.Experiment, s server.Strategy, tra
 func TestSessionsStartFromReleases(t *testing.T) {
 	for name, settings := range map[string]string{
 		"lfl":       "algorithm=lfl-sgdmf rank=2 epsilon=5 rounds=1 contribution=all-ratings",
-		"hfl":       "algorithm=hfl-sgdmf rank=2 accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=4 colluders=0.2",
-		"vfl":       "algorithm=vfl-sgdmf rank=2 accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=4 colluders=0.2",
+		"hfl":       "algorithm=hfl-sgdmf rank=2 accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=3 colluders=0.2",
+		"vfl":       "algorithm=vfl-sgdmf rank=2 accountant=rdp sampling-rate=0.5 epsilon=5 rounds=2 local-steps=2 parties=3 colluders=0.2",
 		"ssp-c":     "algorithm=ssp-c rank=2 epsilon=5 rounds=1 colluders=0.1 features=none",
 		"dp-cmf":    "algorithm=dp-cmf rank=2 epsilon=5 rounds=1 colluders=0.1 features=" + features(t, 14),
 		"dpals":     "algorithm=dpals rank=2 epsilon=5 rounds=1",
@@ -120,7 +120,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 				effort.LongOnly(t, "its server is another of these three, and its start has tests of its own")
 			}
 			synctest.Test(t, func(t *testing.T) {
-				data := ratings(t, 5, 12)
+				data := ratings(t, 4, 12)
 				settings += " " + quick
 				s := &started{federation: newFederation(t, settings+"data="+data), settings: settings}
 				s.server = s.join(admission.ServerPlace)
@@ -130,7 +130,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 				s.limit = &limit
 				s.session(data, sim.Faults{})
 				if name == "lfl" {
-					asleep, faults := loses(t, 5)
+					asleep, faults := loses(t, 4)
 					s.gather = 3 * time.Second
 					s.session(data, faults, asleep)
 					if err := s.client(asleep, s.memberships[admission.ClientPlace(asleep)]).Run(s.ctx); err != nil { // gets the end
@@ -140,7 +140,7 @@ func TestSessionsStartFromReleases(t *testing.T) {
 					s.session(data, sim.Faults{})
 				}
 				if name != "vfl" { // whose simulated parts are dealt anew with two more items
-					data = ratings(t, 5, 14)
+					data = ratings(t, 4, 14)
 				}
 				s.session(data, sim.Faults{})
 				if n := len(s.simulated.Start.Sessions); n != 2 {
