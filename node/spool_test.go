@@ -27,7 +27,7 @@ func (f *federation) spools() []string {
 func TestSharesWaitOnDisk(t *testing.T) {
 	for _, relays := range []int{0, 2} {
 		t.Run(fmt.Sprint(relays, " relays"), func(t *testing.T) {
-			f := newFederation(t, "data="+ratings(t, 6, 8)+" "+relayedSettings)
+			f := newFederation(t, "data="+ratings(t, 4, 8)+" "+relayedSettings)
 			f.inMemory = -1
 			if err := os.WriteFile(filepath.Join(f.dir, "spool-1.tmp"), []byte("left"), 0o600); err != nil {
 				t.Fatal(err)

@@ -31,7 +31,7 @@ func TestVerticalPartyRestarts(t *testing.T) {
 	const id, after = 1, 2
 	data := ratings(t, 5, 12)
 	session := func(stop bool) (model, own []byte) {
-		f := newFederation(t, "algorithm=fmf-vfl rounds=4 parties=4 colluders=0.2 tolerance=0.25 deployment.stage-timeout-s=20 data="+data)
+		f := newFederation(t, "algorithm=fmf-vfl rounds=3 parties=3 colluders=0.2 tolerance=0.25 deployment.stage-timeout-s=20 data="+data)
 		var mu sync.Mutex
 		var party client.Trainer
 		f.trained = func(who protocol.ClientID, p client.Trainer) {
@@ -68,8 +68,8 @@ func TestVerticalPartyRestarts(t *testing.T) {
 		if err = <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if out.Attempts.Released != 4 {
-			t.Errorf("%d rounds came to a sum, want 4", out.Attempts.Released)
+		if out.Attempts.Released != 3 {
+			t.Errorf("%d rounds came to a sum, want 3", out.Attempts.Released)
 		}
 		return out.Model, owned(t, party)
 	}
