@@ -288,7 +288,7 @@ func TestInputsAreVerified(t *testing.T) {
 	for name, proves := range map[string]bool{"1.1 of the bound": true, "another vector": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newTrial(t, moment{active: true}.mode()+" verify-inputs=yes rounds=3")
+			x := newTrial(t, moment{active: true}.mode()+" verify-inputs=yes rounds=3 rank=2")
 			var plan *protocol.Plan
 			var reasons []error
 			x.tap.rule(func(p *passing) {
