@@ -88,6 +88,7 @@ func callHere(ts *testscript.TestScript, args []string, out, errs io.Writer) int
 //	json FILE KEY OP VALUE         checks a value of a JSON file, or of the line N of FILE:N
 //	same A B KEY WITHIN [KEY2]     the number KEY of the JSON file A is within WITHIN of KEY2 (or KEY) of B
 //	identical NAME NAME...         runs of the names have the same metrics and models, byte for byte
+//	few FILE N                     writes a file of ratings: each of 24 users rates N to N+2 of 30 items, N at most 28
 //
 // A KEY has dots between levels, with numbers from 0 for places in a list. A lone dot is the
 // whole document. OP is == (VALUE is JSON, or else a string), < or >, or near (VALUE and a relative
@@ -127,6 +128,7 @@ func TestScript(t *testing.T) {
 			"json":      checkJSON,
 			"same":      same,
 			"identical": identical,
+			"few":       few,
 		},
 	})
 }
@@ -150,6 +152,21 @@ func refused(ts *testscript.TestScript, neg bool, args []string) {
 	if _, err := os.Lstat(ts.MkAbs("runs")); !errors.Is(err, os.ErrNotExist) {
 		ts.Fatalf("a refused run left %s", ts.MkAbs("runs"))
 	}
+}
+
+func few(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: few FILE N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	text := []byte("user,item,rating\n")
+	for u := range 24 {
+		for k := range n + u%3 {
+			text = fmt.Appendf(text, "%d,%d,%d\n", u, (u*7+k*11)%30, 1+(u*3+k*2)%5)
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
 }
 
 func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
