@@ -52,13 +52,15 @@ func (c Config) get(k *Key) value {
 
 func (c Config) number(k *Key) Number { return c.get(k).number }
 
-// put gives a key a value, in this copy alone.
+// put gives a key a value, in this copy alone. A default that follows from no other key is not stored, since copies take time.
 func (c *Config) put(k *Key, v value) {
-	c.values = maps.Clone(c.values)
-	if c.values == nil {
-		c.values = make(map[*Key]value)
+	if k.DefaultBy == nil && c.get(k) == v {
+		return
 	}
-	c.values[k] = v
+	values := make(map[*Key]value, len(c.values)+1)
+	maps.Copy(values, c.values)
+	values[k] = v
+	c.values = values
 }
 
 // Equal reports whether all keys have the same values.
@@ -74,10 +76,8 @@ func (c *Config) Take(k *Key, from Config) { c.put(k, from.get(k)) }
 
 // Reset gives a key its default.
 func (c *Config) Reset(k *Key) {
-	if _, set := c.values[k]; set {
-		c.values = maps.Clone(c.values)
-		delete(c.values, k)
-	}
+	c.values = maps.Clone(c.values)
+	delete(c.values, k)
 }
 
 // IsDefault reports whether a key has its default.

@@ -56,12 +56,13 @@ type commands struct {
 // newCommands makes the tree for a call, whose flags for keys follow from their declarations.
 func newCommands(call []string) commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
+	ofData, ofForm := flagsOf(dataKeys), flagsOf(formKeys)
 	return commands{
 		Added:     verb.Tree(call),
-		Data:      dataCmd{Info: dataInfoCmd{Flags: flagsOf(dataKeys)}, IDs: dataIDsCmd{Flags: flagsOf(dataKeys)}, Pack: dataPackCmd{Flags: flagsOf(dataKeys)}, Raters: dataRatersCmd{Flags: flagsOf(raterKeys)}},
-		Recommend: recommendCmd{finishedRun: finishedRun{Flags: flagsOf(formKeys)}},
-		Similar:   similarCmd{finishedRun: finishedRun{Flags: flagsOf(formKeys)}},
-		Serve:     serveCmd{Flags: flagsOf(formKeys)},
+		Data:      dataCmd{Info: dataInfoCmd{Flags: ofData}, IDs: dataIDsCmd{Flags: ofData}, Pack: dataPackCmd{Flags: ofData}, Raters: dataRatersCmd{Flags: flagsOf(raterKeys)}},
+		Recommend: recommendCmd{finishedRun: finishedRun{Flags: ofForm}},
+		Similar:   similarCmd{finishedRun: finishedRun{Flags: ofForm}},
+		Serve:     serveCmd{Flags: ofForm},
 		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "run")(func(*config.Key) bool { return true })}},
 		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "plan")(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
@@ -123,10 +124,7 @@ func complete() cli.Program {
 // runParsed is the command without the process around it. It calls parsed after the call is parsed.
 func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
 	c, p := newCommands(args), complete()
-	p.Bind = func() (any, error) {
-		parsed()
-		return s, nil
-	}
+	p.Bind = func() (any, error) { parsed(); return s, nil }
 	return p.Run(ctx, &c, args, s.Out, s.Err)
 }
 
