@@ -15,6 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
@@ -71,6 +72,9 @@ func newUsersRun(t *testing.T, path, name string) *fedsim.Result {
 	}
 	if about.Rounds != nil {
 		settings["rounds"] = "2"
+	}
+	if passes := strings.TrimSuffix(name, "-mf") + ".passes"; config.Find(passes) != nil {
+		settings[passes] = "3"
 	}
 	if about.Clients.Organisations() && !about.OneParty {
 		settings["parties"], settings["tolerance"] = "2", "0"
