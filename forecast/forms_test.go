@@ -16,7 +16,7 @@ import (
 // forms opens an experiment and makes its forecast.
 func forms(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
 	t.Helper()
-	e := opened.Experiment(t, settings)
+	e := opened.Experiment(t, "data=synthetic:small-100 "+settings)
 	f, err := forecast.New(e)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestGramianForms(t *testing.T) {
 		"algorithm=private-item-bias":                                      "",
 		"algorithm=vfl-sgdmf epsilon=inf":                                  "",
 	} {
-		got, err := forecast.Warnings(opened.Experiment(t, settings))
+		got, err := forecast.Warnings(opened.Experiment(t, "data=synthetic:small-100 "+settings))
 		if err != nil || (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
 			t.Errorf("%s: warnings %q, %v; want %q", settings, got, err, want)
 		}
