@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -37,6 +38,7 @@ func TestCorrectionByNumPy(t *testing.T) {
 // must be near the true mean, which the sampled one is far from: the hit rate of the first ten is
 // 10/500, and in a sample it is near ten times that.
 func TestCorrectionRecoversTheMetric(t *testing.T) {
+	effort.NotShort(t, "20 million draws")
 	const items, negatives, k, times = 500, 99, 10, 400
 	draw := entropy.Public(1, "test")
 	counts := newCorrector(negatives, items).values(func(int) float64 { return 1 }, k)

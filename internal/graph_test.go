@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 const module = "github.com/fedsim/fedsim"
@@ -26,6 +28,7 @@ type graph map[string][]string
 // link, and what their files for other systems import.
 func load(t *testing.T) graph {
 	t.Helper()
+	effort.NotShort(t, "the go command lists all packages")
 	watch(t, root)
 	g, err := loadOnce()
 	if err != nil {

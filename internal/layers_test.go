@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // A rule forbids the packages in from, except some, to link the packages in
@@ -365,7 +363,6 @@ var rules = []rule{
 // The rules come from the design, and the packages from the go command, which
 // lists the module as it is now.
 func TestImportsRunDownward(t *testing.T) {
-	effort.NotShort(t, "the go command lists all packages")
 	g := load(t)
 	for _, r := range g.spelt(rules) {
 		if !slices.Equal(r.from, helpers) {

@@ -28,6 +28,7 @@ func (w *worker) score(u, level int, popularity, out []float64) {
 // TestBestRanking measures the rankings of the generator itself, beside popularity by exact counts: what a learner may reach of a
 // shape, by the splits of a run of these seeds with feedback implicit.
 func TestBestRanking(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of ratings")
 	for shape, least := range map[string]float64{"films": 2, "places": 1.9} {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()

@@ -4,12 +4,15 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // TestSyntheticEras compares what features say of ratings in synthetic:eras with MovieLens latest-small. It takes the mean product of two
 // residuals of a user, by genres in common and the distance of years. Residuals are after means of users and items. NumPy computed the
 // figures of latest-small.
 func TestSyntheticEras(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of ratings")
 	set := generated(t, "eras")
 	r := set.Ratings
 	mean, users, items := r.Mean(), make([]float64, r.Users), make([]float64, r.Items)
