@@ -21,7 +21,6 @@ func TestMain(m *testing.M) {
 	if effort.Long() && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = flag.Set("test.parallel", "8") // they wait for deadlines most of the time
 	}
-	inMemory()
 	before := sockets()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		removeBuilt()
@@ -31,15 +30,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}))
-}
-
-// inMemory has the files of tests be in memory where the system has a folder there, unless tests are long: syncing a disk
-// takes more processor time than all that is written.
-func inMemory() {
-	const memory = "/dev/shm"
-	if _, err := os.Stat(memory); err == nil && !effort.Long() {
-		_ = os.Setenv("TMPDIR", memory)
-	}
 }
 
 // sockets counts the sockets of this process; 0 where the system does not say.

@@ -105,10 +105,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, children[os.Args[1]](os.Args[2]))
 		os.Exit(1)
 	}
-	// Syncing a disk takes most of the processor time. A process that is killed leaves the same in memory.
-	if _, err := os.Stat("/dev/shm"); err == nil && !effort.Long() {
-		_ = os.Setenv("TMPDIR", "/dev/shm")
-	}
 	os.Exit(m.Run())
 }
 
