@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -94,7 +95,7 @@ func saying(d interface{ IntN(int) int }, present uint64) string {
 // time: it never does what it must not, and is often enough led to do what it may.
 func TestAnyOrder(t *testing.T) {
 	sent := make(map[string]int)
-	for seed := range uint64(300) {
+	for seed := range uint64(effort.Of(120, 300, 300)) {
 		dice := entropy.Public(seed, "any-order")
 		cfg := client.Config{Rounds: 1000, NewSum: func(s protocol.Setup) (client.Sum, error) {
 			if seed%2 == 0 {
@@ -132,7 +133,7 @@ func TestAnyOrder(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"advertise", "shares", "prepared", "masked-input", "+ advertise", "consistency", "unmask", "+ shares"} {
-		if sent[what] < 100 {
+		if sent[what] < effort.Of(40, 100, 100) {
 			t.Errorf("%s was sent %d times", what, sent[what])
 		}
 	}

@@ -81,7 +81,7 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 		steps := complete(t, p, 0)
 		rng := rand.New(rand.NewPCG(13, 13))
 		worst := 0.
-		for k := range effort.Of(100, 100, 1000) {
+		for k := range effort.Of(50, 100, 1000) {
 			user := NewUser(&p, record(&p, rng, k))
 			for i, s := range steps {
 				choice := make([]int32, 0, top)

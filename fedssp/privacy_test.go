@@ -129,9 +129,9 @@ func TestSensitivity(t *testing.T) {
 			steps := complete(t, p, 0)
 			worst := map[string]float64{}
 			rng := rand.New(rand.NewPCG(11, 11))
-			users := effort.Of(160, 320, 1000)
+			users := effort.Of(80, 320, 1000)
 			if p.NormItems > 0 || p.Solver == solver.Variational { // few users come near these bounds
-				users = effort.Of(160, 1000, 1000)
+				users = effort.Of(80, 1000, 1000)
 			}
 			for k := range users {
 				user := NewUser(&p, record(&p, rng, k))

@@ -81,6 +81,9 @@ func TestPublicIsTheExperiment(t *testing.T) {
 			if i%2 > 0 {
 				effort.LongOnly(t, "every second one has each form")
 			}
+			if i%4 > 0 {
+				effort.NotShort(t, "every fourth one is of another kind")
+			}
 			t.Parallel()
 			if before, ok := strings.CutSuffix(settings, "data="); ok { // of the active mode it must be small
 				settings = before + "data=" + opened.Crowd(t, 60, 20, 1)

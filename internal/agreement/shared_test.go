@@ -36,7 +36,7 @@ func TestSharedEmbeddings(t *testing.T) {
 		"algorithm=fmf-hfl parties=3": {"item_embeddings", func(e *experiment.Experiment) []string { return e.Data.ItemIDs }},
 		"algorithm=fmf-vfl parties=3": {"user_embeddings", func(e *experiment.Experiment) []string { return e.Data.UserIDs }},
 	} {
-		sim := opened.Experiment(t, settings+" rank=2 data=synthetic:small")
+		sim := opened.Experiment(t, settings+" rank=2 data=synthetic:small-60")
 		e := opened.Joined(t, sim)
 		ids := want.ids(sim)
 		values := make([]float64, 2*len(ids))

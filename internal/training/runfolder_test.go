@@ -33,7 +33,7 @@ func keep(t *testing.T, h func(out string, stop func()) hook) (*training.Result,
 	out := filepath.Join(t.TempDir(), "runs")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	c, err := config.Config{}.WithMap(map[string]string{"data": "synthetic:small", "rounds": "2", "out": out, "name": "one"})
+	c, err := config.Config{}.WithMap(map[string]string{"data": "synthetic:small-60", "rounds": "2", "out": out, "name": "one"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func serverModel(t *testing.T, settings string) (dir string, e *experiment.Exper
 func TestRecommendOnADeploymentsModel(t *testing.T) {
 	for _, settings := range []string{"algorithm=fmf-lfl rank=2 rounds=3", "algorithm=ssp-c rounds=2 epsilon=200 statistics.order-weight=0", "algorithm=private-item-bias epsilon=200 statistics.order-weight=0"} { // a weight orders otherwise
 		t.Run(strings.Fields(settings)[0], func(t *testing.T) {
-			dir, e, trained := serverModel(t, settings+" data=synthetic:small baselines=quick")
+			dir, e, trained := serverModel(t, settings+" data=synthetic:small-60 baselines=quick")
 			user := e.Data.UserIDs[7]
 			rated := make(map[string]bool)
 			items, _ := e.Data.ByUser().Row(7)
@@ -76,7 +76,7 @@ func TestRecommendOnADeploymentsModel(t *testing.T) {
 			for j, id := range e.Data.ItemIDs {
 				place[id] = int32(j)
 			}
-			text, _ := called(t, []string{"recommend", "--run", dir, "--user", user, "--data", "synthetic:small", "--format", "json", "--top", "40"})
+			text, _ := called(t, []string{"recommend", "--run", dir, "--user", user, "--data", "synthetic:small-60", "--format", "json", "--top", "40"})
 			var got struct{ Items []recommend.Recommendation }
 			if err := json.Unmarshal(text, &got); err != nil || len(got.Items) != 40 {
 				t.Fatalf("%v: %s", err, text)
@@ -95,7 +95,7 @@ func TestRecommendOnADeploymentsModel(t *testing.T) {
 
 // TestWhatADeploymentsModelTells checks that the model finds similar items without a user. A question that it cannot answer ends with an error that says what to do.
 func TestWhatADeploymentsModelTells(t *testing.T) {
-	dir, e, _ := serverModel(t, "algorithm=fmf-lfl rank=3 rounds=3 data=synthetic:small baselines=quick")
+	dir, e, _ := serverModel(t, "algorithm=fmf-lfl rank=3 rounds=3 data=synthetic:small-60 baselines=quick")
 	item := e.Data.ItemIDs[0]
 	text, _ := called(t, []string{"similar", "--run", dir, "--item", item, "--format", "json"})
 	var got struct{ Items []recommend.Neighbour }
@@ -110,12 +110,12 @@ func TestWhatADeploymentsModelTells(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	for args, want := range map[string]string{
-		"recommend --user 3":                             "say --data, with the user's ratings",
-		"recommend --user nobody --data synthetic:small": `no rating by user "nobody"`,
-		"recommend --cold":                               "no popularity was released",
-		"recommend --all":                                "say --data with the users' ratings",
-		"similar --item nothing":                         `item "nothing"`,
-		"recommend --user 3 --data nowhere":              "nowhere",
+		"recommend --user 3": "say --data, with the user's ratings",
+		"recommend --user nobody --data synthetic:small-60": `no rating by user "nobody"`,
+		"recommend --cold":                  "no popularity was released",
+		"recommend --all":                   "say --data with the users' ratings",
+		"similar --item nothing":            `item "nothing"`,
+		"recommend --user 3 --data nowhere": "nowhere",
 	} {
 		words := append(strings.Fields(args), "--run", dir)
 		if problem := refusedWith(t, words); !strings.Contains(problem, want) {

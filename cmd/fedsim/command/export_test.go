@@ -19,7 +19,7 @@ func TestExportLeavesUsersOut(t *testing.T) {
 	for algorithm, public := range map[string]string{"ssp-c": "item_bias.csv", "rr-on-bins": "weights.csv"} {
 		dir := t.TempDir()
 		_, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Predictions: true, Settings: map[string]string{
-			"algorithm": algorithm, "data": "synthetic:small", "epsilon": "20", "baselines": "quick", "out": dir, "name": "one"}})
+			"algorithm": algorithm, "data": "synthetic:small-60", "epsilon": "20", "baselines": "quick", "out": dir, "name": "one"}})
 		if err != nil {
 			t.Fatal(err)
 		}

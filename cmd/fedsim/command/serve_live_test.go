@@ -90,7 +90,7 @@ func ask(t *testing.T, url, path, body string) (text []byte, model string) {
 // A session ends while a deployment's model is asked. No request fails, and from some moment on the new model answers,
 // as fedsim recommend does. A model that cannot be opened does not take over.
 func TestServesTheNewestModelOfADeployment(t *testing.T) {
-	const settings = "algorithm=ssp-c rounds=1 epsilon=200 data=synthetic:small baselines=quick statistics.order-weight=0 "
+	const settings = "algorithm=ssp-c rounds=1 epsilon=200 data=synthetic:small-60 baselines=quick statistics.order-weight=0 "
 	first, e, _ := serverModel(t, settings+"seed=1")
 	second, _, _ := serverModel(t, settings+"seed=2 split.seed=1")
 	ids := [2]string{hexSession(t, first), strings.Repeat("a5", 16)}
@@ -111,7 +111,7 @@ func TestServesTheNewestModelOfADeployment(t *testing.T) {
 		case strings.HasPrefix(line, "warning: a newer model"):
 			warned.Store(true)
 		}
-	}, "--run", current, "--data", "synthetic:small", "--reload", "10ms")
+	}, "--run", current, "--data", "synthetic:small-60", "--reload", "10ms")
 	defer end()
 	given := `{"user": "new", "ratings": [{"item": "` + item + `", "rating": 4}]}`
 	asked := func() (models [4]string) {
@@ -167,7 +167,7 @@ func TestServesTheNewestModelOfADeployment(t *testing.T) {
 		t.Error("no word of the model that could not be opened")
 	}
 	text, _ = ask(t, url, "/recommend?user="+user, "")
-	wanted, _ := called(t, []string{"recommend", "--run", second, "--user", user, "--data", "synthetic:small", "--format", "json"})
+	wanted, _ := called(t, []string{"recommend", "--run", second, "--user", user, "--data", "synthetic:small-60", "--format", "json"})
 	var got, want struct{ Items []recommend.Recommendation }
 	if err := errors.Join(json.Unmarshal(text, &got), json.Unmarshal(wanted, &want)); err != nil || len(got.Items) != 10 {
 		t.Fatalf("%v: %s", err, text)
@@ -193,7 +193,7 @@ func hexSession(t *testing.T, dir string) string {
 // organisation is the folder that a session leaves to an organisation with three users and four items.
 func organisation(t *testing.T) string {
 	t.Helper()
-	e := opened.Experiment(t, "algorithm=hfl-sgdmf accountant=rdp parties=3 rank=2 rounds=1 data=synthetic:small split.test=0 baselines=quick")
+	e := opened.Experiment(t, "algorithm=hfl-sgdmf accountant=rdp parties=3 rank=2 rounds=1 data=synthetic:small-60 split.test=0 baselines=quick")
 	public, err := agreement.Of(e, e.Session())
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func served(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	run, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{
-		"algorithm": "ssp-c", "data": "synthetic:small", "epsilon": "200", "rounds": "1", "baselines": "quick", "out": dir, "name": "one"}})
+		"algorithm": "ssp-c", "data": "synthetic:small-60", "epsilon": "200", "rounds": "1", "baselines": "quick", "out": dir, "name": "one"}})
 	if err != nil || run.Folder == "" {
 		t.Fatal(err)
 	}
