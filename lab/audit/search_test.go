@@ -32,6 +32,7 @@ func TestBestOf(t *testing.T) {
 // No search is worth more than theorem 2 states, for any law, budget and order that this audit knows. The worst order is worth
 // more than one run: a search that states the ε of one run can be caught.
 func TestBestStaysBelowTheTheorem(t *testing.T) {
+	effort.NotShort(t, "ε of dozens of laws")
 	for _, c := range []struct{ eta, runs, each float64 }{
 		{-0.5, 1.5, 0.5}, {1, 1.5, 5}, {-0.5, 1.5, 20}, {1, 10, 0.5}, {-0.5, 10, 5}, {1, 10, 20},
 	} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/training"
@@ -115,7 +116,7 @@ func claim(t *testing.T, dir string) {
 }
 
 func TestHonestSimulationsPass(t *testing.T) {
-	for _, settings := range []string{
+	for i, settings := range []string{
 		"algorithm=lfl-sgdmf rounds=3",
 		"algorithm=lfl-sgdmf rounds=2 noise=replace",
 		"algorithm=lfl-sgdmf rounds=2 noise=local epsilon=50",
@@ -130,6 +131,9 @@ func TestHonestSimulationsPass(t *testing.T) {
 		"algorithm=lfl-sgdmf rounds=2 rank=1 start-from=" + simulate(t, "algorithm=lfl-sgdmf rounds=2"),
 	} {
 		t.Run(settings, func(t *testing.T) {
+			if i%4 > 0 {
+				effort.NotShort(t, "two whole runs")
+			}
 			r, err := Folder(t.Context(), simulate(t, settings), Options{Again: true})
 			if err != nil {
 				t.Fatal(err)
