@@ -27,8 +27,8 @@ func small(t *testing.T, mode graph.Mode) *federation {
 	return newFederation(t, p, secagg.Params{Mode: mode})
 }
 
-// standing is a small federation at the end of a stage. What its clients and its aggregator did until then is the same in every test, so
-// it is done once.
+// standing is a small federation at the end of a stage. Its clients and its aggregator do the same until then in every test, so they do
+// it once.
 func standing(t *testing.T, mode graph.Mode, last protocol.Stage) *federation {
 	t.Helper()
 	stood.Lock()

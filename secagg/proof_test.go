@@ -93,9 +93,10 @@ func (f *federation) masked(t *testing.T) (all []*protocol.MaskedInput) {
 	return all
 }
 
-// lying goes on from a round at the end of the stage share to its end, and changes what client 3 sends as its masked input. The others
-// are and say what they are and have said in another such round. The error is about client 3's message.
-func (f *federation) lying(t *testing.T, others *federation, said []*protocol.MaskedInput, lie func(*protocol.MaskedInput, []*protocol.MaskedInput)) (refused error) {
+// lying takes a round from the end of the stage share to its end, and changes what client 3 sends as its masked input. The others are
+// as in another such round, and say the same. The error is about client 3's message.
+func (f *federation) lying(t *testing.T, others *federation, said []*protocol.MaskedInput,
+	lie func(*protocol.MaskedInput, []*protocol.MaskedInput)) (refused error) {
 	t.Helper()
 	m, err := f.answer(protocol.StageMaskedInput, 3)
 	if err != nil {

@@ -65,7 +65,8 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 			settings = append(settings, "epsilon=5 noise=replace", "epsilon=5 tolerance=0.5 dropout=0.4 dropout-at=unmask colluders=0.2",
 				"epsilon=5 rounds=4 cohort.size=4")
 		}
-		small := map[string]string{"ssp-i": "epsilon=5 rounds=1 rank=1", "ssp-c": "epsilon=5 rounds=1 rank=1 statistics.sampling-rate=0.3"}[about.Name]
+		small := map[string]string{"ssp-i": "epsilon=5 rounds=1 rank=1",
+			"ssp-c": "epsilon=5 rounds=1 rank=1 statistics.sampling-rate=0.3"}[about.Name]
 		if small != "" {
 			settings = append(settings, small)
 		}

@@ -22,7 +22,8 @@ import (
 func TestMutantsAreCaught(t *testing.T) {
 	slow(t)
 	audited := map[string]bool{ // without a mistake, these by TestHonestAlgorithmsHold
-		"algorithm=hfl-sgdmf rounds=10 epsilon=1": true, "algorithm=vfl-sgdmf rounds=10 epsilon=1": true, "algorithm=hfl-synsgd rounds=10 epsilon=1": true,
+		"algorithm=hfl-sgdmf rounds=10 epsilon=1": true, "algorithm=vfl-sgdmf rounds=10 epsilon=1": true,
+		"algorithm=hfl-synsgd rounds=10 epsilon=1": true,
 	}
 	const lfl = "algorithm=lfl-sgdmf rounds=2 epsilon=20 "
 	for _, c := range []struct {
@@ -179,8 +180,8 @@ var lower = scaled(func(protocol.Release) float64 { return 0.7 * 0.7 })
 // TestChanceAtSevenTenths computes the chance that an audit finds the fault, from the laws of what it measures. It must be at least 0.95.
 //
 // Sampled steps: the squares of n noises are chi-squared, and exceed their mean by three deviations with chance 0.00135. How many of the
-// draws have the unit is binomial. The bound falls with the squares and grows with that number, so it must be above the claim at the larger
-// squares and at a number that is reached with chance 0.998, at the default number of runs. Sums: the estimate of μ is normal to first
+// draws have the unit is binomial. The bound falls with the squares and grows with that number. So it must be above the claim at the larger
+// squares and at a number that is reached with chance 0.998, in the default number of runs. Sums: the estimate of μ is normal to first
 // order, with the deviation that the audit itself states.
 // The true μ is taken two deviations below the estimate of twice as many runs, or of ten times as many in long tests.
 func TestChanceAtSevenTenths(t *testing.T) {
