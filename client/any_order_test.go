@@ -95,7 +95,7 @@ func saying(d interface{ IntN(int) int }, present uint64) string {
 // time: it never does what it must not, and is often enough led to do what it may.
 func TestAnyOrder(t *testing.T) {
 	sent := make(map[string]int)
-	for seed := range uint64(effort.Of(120, 300, 300)) {
+	for seed := range effort.Of[uint64](120, 220, 300) {
 		dice := entropy.Public(seed, "any-order")
 		cfg := client.Config{Rounds: 1000, NewSum: func(s protocol.Setup) (client.Sum, error) {
 			if seed%2 == 0 {

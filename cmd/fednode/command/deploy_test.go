@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/lab/verify"
 )
@@ -170,6 +171,7 @@ func TestUnits(t *testing.T) {
 
 // systemd itself, where there is one, finds nothing wrong, and gives an exposure below 1.5 of 10.
 func TestUnitsPassSystemdAnalyze(t *testing.T) {
+	effort.NotShort(t, "systemd takes a quarter of a second")
 	out, err := exec.Command("systemd-analyze", "--version").Output()
 	var version int
 	if fields := strings.Fields(string(out)); err == nil && len(fields) > 1 {
