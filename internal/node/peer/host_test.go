@@ -221,10 +221,10 @@ func outward(t *testing.T) net.IP {
 	return nil
 }
 
-// TestFederationBehindOneAddress repeats TestDefaultConnectionsOfOneAddress over sockets: 40 hosts
+// TestFederationBehindOneAddress repeats TestDefaultConnectionsOfOneAddress over sockets: 20 hosts
 // of this machine dial the hub by its address in the network.
 func TestFederationBehindOneAddress(t *testing.T) {
-	const peers = 40
+	const peers = 20
 	listen := fmt.Sprintf("/ip4/%s/tcp/0", outward(t))
 	standard, err := libp2p.New(libp2p.ListenAddrStrings(listen), libp2p.DisableMetrics(), libp2p.DisableRelay())
 	if err != nil {
