@@ -142,6 +142,7 @@ var (
 
 // TestFirstScreenFits: with times and without, a run of the default algorithm prints at most twenty lines of 80 characters.
 func TestFirstScreenFits(t *testing.T) {
+	effort.NotShort(t, "whole runs of the default algorithm")
 	t.Chdir(t.TempDir())
 	t.Setenv("COLUMNS", "80")
 	for _, data := range []string{"synthetic:small", "synthetic:moving-100"} {

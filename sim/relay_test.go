@@ -43,6 +43,7 @@ func same(t *testing.T, a, b *adder, x, y *Outcome) {
 // Sums through relays equal sums without relays, to the bit, with clients lost at every stage, up
 // to the tolerance and beyond. Clients send and get the same bytes.
 func TestRelaysChangeNoSum(t *testing.T) {
+	effort.NotShort(t, "runs with and without relays; TestRelayFails has one")
 	const n = 9
 	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for stage := range protocol.Stages {

@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -94,6 +95,7 @@ func TestLiarsAreNotMeasured(t *testing.T) {
 // liar that multiplies its vector does as much. The millionfold is refused in each round. Then nothing is learned, and
 // lists are in random order.
 func TestPromoteSmall(t *testing.T) {
+	effort.NotShort(t, "federations with and without liars")
 	known := append(slices.Clone(small), config.Setting{Key: "features", Value: "genres,year"})
 	known[0].Value = "synthetic:small-100" // in long runs, too: the figures are of 100 users
 	r := ran(t, known, Config{Kind: Promote, Epsilons: []Epsilon{inf}, Shadows: fewestShadows, Targets: 2, Liars: []float64{0.1, 0.4}})

@@ -232,6 +232,7 @@ func TestRunStatesItsPrivateSearch(t *testing.T) {
 
 // The run that a plain search chose states no ε. No private session starts from it, unless it states no ε either.
 func TestRunStatesItsPlainSearch(t *testing.T) {
+	effort.NotShort(t, "a run of the command for each way; TestRunStatesItsPrivateSearch has one")
 	base := said("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
 	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2}
 	out, err := s.Run(t.Context())
