@@ -207,6 +207,7 @@ func TestPrivatePopularityByNaiveSums(t *testing.T) {
 // Chai et al. (2021): each user fits its own embedding, and the server moves the items by the sum of all gradients. Embeddings are
 // kept at 0 or above, in the ball of squared norm R. The step falls over the first 80% of the rounds to a tenth.
 func TestFederatedFactorizationByWholeMatrices(t *testing.T) {
+	effort.NotShort(t, "whole runs; TestPrivatePopularityByNaiveSums is one")
 	const rank, rounds, rate, steps, top, mean = 3, 12, 0.0004, 7, 5, 3.5
 	list := liked()
 	settings := map[string]string{

@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func mustSkellam(t *testing.T, variance float64) *Skellam {
@@ -137,6 +139,7 @@ func splitFaults(kept, removed []float64, a, b float64) []string {
 // a-b (protocol: two-round noise), and the kept noise has the distribution of
 // fresh noise of variance b.
 func TestSplit(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of draws")
 	const n = 40_000
 	for _, c := range []struct {
 		a        float64

@@ -11,6 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func mustThinning(t *testing.T, mean float64, num, den uint64) *Thinning {
@@ -35,6 +37,7 @@ func usesPowers(t *Thinning) bool {
 // TestThinningLaw: chi-square against gonum's binomial probabilities, for counts at the mean, at
 // both ends of the range with tables, and just beyond and far beyond the ends.
 func TestThinningLaw(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of draws")
 	for _, c := range []struct {
 		mean   float64
 		counts []uint64

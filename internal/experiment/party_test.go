@@ -214,6 +214,7 @@ func checkResult(t *testing.T, p *experiment.Party, want ...model.Embeddings) {
 // contributes bit for bit what the simulator has it contribute. Every item has a rating,
 // so that its own data list all that the partition deals it.
 func TestItemPartiesAsSimulated(t *testing.T) {
+	effort.NotShort(t, "whole federations; TestUserPartiesAsSimulated has some")
 	for name, whole := range wholes {
 		for _, settings := range []string{
 			"accountant=rdp item-steps=2", "unit=user accountant=rdp rank=2", "epsilon=inf seed=4", "partition=category epsilon=inf",
