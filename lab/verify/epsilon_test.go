@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
-	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // The second accountant agrees with the first within its tolerance, and never asks for more than the first one states: the
 // first is an upper bound by its proofs.
 func TestEpsilonAgreesWithTheAccountantThatPlans(t *testing.T) {
+	effort.NotShort(t, "two accountants for each composition; TestHonestLogsPass has one")
 	search := dp.Search{Candidates: 20, Law: dp.Selection{Eta: 1, Gamma: 0.25}, Runs: [][]dp.Event{{dp.Gaussian(3)}, {dp.Gaussian(2.5)}}, SamplerError: 1e-12}
 	for name, p := range map[string]dp.Problem{
 		"gaussian":              {Events: []dp.Event{dp.Gaussian(2).Times(10)}},
