@@ -296,21 +296,18 @@ func (f *Folder) matrix(x model.Named, data *dataset.Set, names []string) error 
 	rows, _ := x.Matrix.Dims()
 	for kind, ids := range map[string][]string{"item": data.ItemIDs, "user": data.UserIDs} {
 		if strings.HasPrefix(x.Name, kind+"_") && rows == len(ids) {
-			return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, ids))
+			names = ids
 		}
 	}
-	if names != nil {
-		return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, names))
+	if names == nil {
+		return atomicfile.Part(npyFile(f.temporary, x))
 	}
-	return atomicfile.WriteAll(npyFile(f.temporary, x))
+	return errors.Join(atomicfile.Part(npyFile(f.temporary, x)), atomicfile.Part(idsFile(f.temporary, x.Name, names)))
 }
 
 func (f *Folder) json(name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
+	return errors.Join(err, os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644))
 }
 
 // Discard removes an incomplete folder, and the empty folders made for it; after Complete nothing.

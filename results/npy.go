@@ -28,13 +28,11 @@ import (
 // WriteEmbeddings writes embeddings to a folder as NAME.npy, row by row in float64, and the ids of
 // their rows as NAME.ids.json. It replaces existing files, once both are written.
 func WriteEmbeddings(dir string, x model.Embeddings) error {
-	ids, err := json.Marshal(x.IDs)
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteAll(
-		npyFile(dir, x.Named),
-		fileOf(dir, x.Name+".ids.json", 0o600, append(ids, '\n')))
+	return atomicfile.WriteAll(npyFile(dir, x.Named), idsFile(dir, x.Name, x.IDs))
+}
+
+func idsFile(dir, matrix string, ids []string) atomicfile.File {
+	return atomicfile.File{Path: filepath.Join(dir, matrix+".ids.json"), Mode: 0o600, Write: func(w io.Writer) error { return json.NewEncoder(w).Encode(ids) }}
 }
 
 // ReadEmbeddings reads the embeddings in a folder that have a file with the ids of their rows, in
@@ -120,15 +118,10 @@ func IsDeployed(dir string) bool {
 // settings that the parties agreed on; it may list ids and is readable by the owner of the folder
 // alone. shared is the model from which clients compute their users.
 func WriteDeployed(dir string, public, shared []byte) error {
-	return atomicfile.WriteAll(fileOf(dir, PublicFile, 0o600, public), fileOf(dir, SharedFile, 0o600, shared))
-}
-
-// fileOf is a file of a folder with its content.
-func fileOf(dir, name string, mode fs.FileMode, content []byte) atomicfile.File {
-	return atomicfile.File{Path: filepath.Join(dir, name), Mode: mode, Write: func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	}}
+	file := func(name string, content []byte) atomicfile.File {
+		return atomicfile.File{Path: filepath.Join(dir, name), Mode: 0o600, Write: atomicfile.Content(content)}
+	}
+	return atomicfile.WriteAll(file(PublicFile, public), file(SharedFile, shared))
 }
 
 // UsersOf returns the ids of the users whose embeddings a folder holds. The error for a folder without any wraps fs.ErrNotExist.

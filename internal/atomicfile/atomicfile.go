@@ -20,11 +20,11 @@ import (
 // power failure. The folder must exist. One process may write to one path at a time. Write removes
 // a file that a killed process left under PATH.tmp, and does not follow a link at that path. The process's umask applies to the mode.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	return WriteAll(File{path, mode, writes(data)})
+	return WriteAll(File{path, mode, Content(data)})
 }
 
-// writes returns the function that writes data.
-func writes(data []byte) func(io.Writer) error {
+// Content is the content of a [File] that is known.
+func Content(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
@@ -65,7 +65,7 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 	if err != nil {
 		return "", err
 	}
-	if err = fill(f, writes(data)); err != nil {
+	if err = fill(f, Content(data), sync); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), nil
@@ -109,7 +109,7 @@ func WriteAll(files ...File) error {
 			break
 		}
 		drafts = append(drafts, f.Name())
-		if err = fill(f, x.Write); err != nil {
+		if err = fill(f, x.Write, sync); err != nil {
 			break
 		}
 	}
@@ -127,7 +127,7 @@ func WriteAll(files ...File) error {
 // Create is Write for a path that must not exist yet. An existing file stays as it is, and the
 // error is fs.ErrExist, also if another process made it meanwhile.
 func Create(path string, data []byte, mode fs.FileMode) error {
-	return creating(path, hidden(path, mode, writes(data), publish))
+	return creating(path, hidden(path, mode, Content(data), publish))
 }
 
 // New has write fill a file that must not exist yet. Only the owner may read the file. The error for an existing
@@ -149,7 +149,7 @@ func Replace(path string, write func(io.Writer) error) error {
 func hidden(path string, mode fs.FileMode, write func(io.Writer) error, move func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
 	if err == nil {
-		if err = errors.Join(f.Chmod(mode), fill(f, write)); err == nil {
+		if err = errors.Join(f.Chmod(mode), fill(f, write, sync)); err == nil {
 			err = move(f.Name(), path)
 		}
 		err = errors.Join(err, Remove(f.Name()))
@@ -174,7 +174,7 @@ func creating(path string, err error) error {
 }
 
 // fill writes a file and syncs it unless there was an error, and closes it.
-func fill(f *os.File, write func(io.Writer) error) error {
+func fill(f *os.File, write func(io.Writer) error, sync func(*os.File) error) error {
 	w := bufio.NewWriter(f)
 	err := write(w)
 	if err == nil {
@@ -201,6 +201,15 @@ func Rename(from, to string) error {
 		return err
 	}
 	return Sync(filepath.Dir(to))
+}
+
+// Part writes a new file of a folder that [Folder] is to name, which syncs it.
+func Part(x File) error {
+	f, err := os.OpenFile(x.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, x.Mode)
+	if err == nil {
+		err = fill(f, x.Write, func(*os.File) error { return nil })
+	}
+	return err
 }
 
 // Folder gives a finished folder its name, once everything in it would survive a power failure. The error is the system's if

@@ -34,6 +34,7 @@ func TestWritersSync(t *testing.T) {
 		{"WriteAll", func(d string) error {
 			return WriteAll(File{filepath.Join(d, "a"), 0o600, text}, File{filepath.Join(d, "b"), 0o600, text})
 		}, []string{"a.tmp", "b.tmp", ".", "."}},
+		{"Part", func(d string) error { return Part(File{filepath.Join(d, "a"), 0o600, text}) }, nil}, // Folder does it
 		{"Folder", func(d string) error {
 			draft := filepath.Join(d, "draft")
 			err := errors.Join(os.Mkdir(draft, 0o700), os.WriteFile(filepath.Join(draft, "x"), nil, 0o600), os.WriteFile(filepath.Join(draft, "y"), nil, 0o600))
