@@ -197,7 +197,7 @@ func (s *Setup) refine(cost float64) bool {
 			continue
 		}
 		short := max(4, dp.MinGaussianVariance/v, Epsilon.Value(s.Config)/cost)
-		by := math.Exp2(math.Ceil(math.Log2(short) / 2))
+		by := math.Exp2(min(1000, math.Ceil(math.Log2(short)/2))) // finite, also at no cost
 		largest, _ := r.VectorBounds()
 		for by > 1 && largest*by*max(1, float64(s.Cohort.Clients)/1024) > finest {
 			by /= 2
