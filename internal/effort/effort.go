@@ -18,8 +18,8 @@ import (
 // holds little and lives for seconds: with Go's default, collecting takes up to a fifth of its processor time.
 const Garbage = 400
 
-// memory holds the files of tests that are not long, and of the commands that they start, where the system has it with room for all
-// of them and lets programs start there, and the environment names no other folder: to sync a disk takes longer than most tests.
+// memory holds the files of tests that are not long, and of the commands that they start, unless the environment names another folder:
+// to sync a disk takes longer than most tests. The system must have it, with room, and let programs start there.
 const memory = "/dev/shm"
 
 var mounted = regexp.MustCompile(`(?m)^\S+ ` + memory + ` tmpfs rw(,(nosuid|nodev|noatime|[^n,][^, ]*))* `) // not noexec
