@@ -112,6 +112,8 @@ func readers() map[*config.Key][]string {
 
 // together holds, by key, several settings that give an algorithm the effect of the key where no single one does.
 var together = map[string][]config.Setting{
+	"secagg":               {{Key: "parties", Value: "3"}},
+	"model.density":        {{Key: "model.user-rate", Value: "0.1"}},                                                    // auto makes up for it
 	"sit-out":              {{Key: "parties", Value: "8"}, {Key: "rounds", Value: "8"}, {Key: "dropout", Value: "0.2"}}, // a party is lost in a round, and another in the next
 	"away-rounds":          {{Key: "parties", Value: "8"}, {Key: "rounds", Value: "8"}, {Key: "away", Value: "0.2"}},    // a party may come back
 	"statistics.choose-by": {{Key: "statistics.top-items", Value: "0.5"}, {Key: "statistics.bias-first", Value: "yes"}, {Key: "statistics.budgeting", Value: "uniform"}},

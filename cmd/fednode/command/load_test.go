@@ -357,8 +357,10 @@ func (m *machine) bare(l load) time.Duration {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	said = append(said, config.Setting{Key: "rounds", Value: itoa(l.whole), Origin: "rounds"})
 	c, err := config.Resolve(said)
+	if err == nil {
+		err = c.Set("rounds", itoa(l.whole))
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
