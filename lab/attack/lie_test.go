@@ -139,12 +139,12 @@ func TestLiarsOfOrganisations(t *testing.T) {
 		if x.Bound != withinBounds {
 			t.Errorf("%+v: an organisation's vector was multiplied", x)
 		}
-		if x.Liars == 40 {
+		if x.Liars > 0 { // 0.4 of the users
 			worst = max(worst, x.RMSE.Value)
 		}
 	}
 	if !(worst > 0) {
-		t.Errorf("40 liars of 100 users raise the RMSE by %v", worst)
+		t.Errorf("liars raise the RMSE by %v", worst)
 	}
 }
 

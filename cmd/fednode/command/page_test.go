@@ -365,7 +365,7 @@ func (p *page) ended() {
 // varying matches texts that differ from run to run: names, which are the same wherever they stand
 // (keys, peers, sessions), and times.
 var varying = regexp.MustCompile(`fedsim-public-[a-z2-7]+|12D3KooW\w{44}|\b[0-9a-f]{32}\b` +
-	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{1,2}:\d\d[AP]M\b|\b\d+\.\d s\b|\b\d+ms\b`)
+	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{1,2}:\d\d[AP]M\b|\b\d+\.\d s\b|\b\d+ms\b|\bagain_in_ms=[\d.]+`)
 
 // compare says where lines differ in more than may vary.
 func (p *page) compare(want, got []string) string {
