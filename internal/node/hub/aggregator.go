@@ -130,7 +130,7 @@ type conn struct {
 	// via is the relay that a client is connected to: it has no stream or queue of its own
 	// here. nil: none.
 	via *conn
-	// Of a relay, before the session: the number of clients that are connected to it, and of parties that it knows.
+	// Of a relay, before the session: the number of clients that are connected to it, and of parties that it knows, itself at first.
 	behind, enrolled int
 }
 
@@ -317,7 +317,7 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + speaks, ForGood: true})
 	}
 	key, _ := peer.KeyOf(id) // it was looked up
-	c := &conn{place: place, peer: id, key: key, life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen},
+	c := &conn{place: place, peer: id, key: key, life: m.Register.Life, shown: m.Register.List, seen: []int64{m.Register.Seen}, enrolled: 1,
 		link: newLink(s, size), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
 	if place.Role == protocol.Client && m.Register.Head != nil {
 		var stale bool
