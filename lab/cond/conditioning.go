@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -23,7 +24,7 @@ type inversion struct {
 // floor's count as that, and below noise, the noise of the moments, as noise, because they cannot be known. The result depends on no
 // label. Features that are all zero, or not finite, are an error.
 func whiten(moments *mat.SymDense, floor, noise float64) (*model.Matrix, error) {
-	if !finite(moments.RawSymmetric().Data) {
+	if dense.NotFinite(moments.RawSymmetric().Data) >= 0 {
 		return nil, errors.New("cond: features are not finite, or too large to square; scale them")
 	}
 	eigen, err := eigenOf(moments, true)
@@ -43,11 +44,6 @@ func whiten(moments *mat.SymDense, floor, noise float64) (*model.Matrix, error) 
 	}
 	c.Product(&v, inverse, v.T())
 	return model.Wrap(p, p, c.RawMatrix().Data), nil
-}
-
-// finite reports whether no number is infinite, or none.
-func finite(v []float64) bool {
-	return !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // eigenOf decomposes a matrix of moments.

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -210,7 +211,7 @@ func (s *strategy) Restore(state []byte) error {
 		return fmt.Errorf("cond: the state is of round %d and form %d; the last round is %d", round, how, s.Schedule.Rounds())
 	}
 	v := model.Floats(state[head:])
-	if !finite(v) {
+	if dense.NotFinite(v) >= 0 {
 		return errors.New("cond: the state holds what is no number")
 	}
 	next := newStrategy(s.strategyParams)

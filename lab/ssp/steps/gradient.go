@@ -382,7 +382,7 @@ func step(w *user.Workspace, p *kernel.Params) {
 		dense.Axpy(slope, w.Offset[k]+dense.Dot(w.Beta, row)-y, row)
 	}
 	dense.Axpy(w.Beta, -1/(float64(len(w.Value))+p.UserRidge), slope)
-	if slices.ContainsFunc(w.Beta, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+	if dense.NotFinite(w.Beta) >= 0 {
 		clear(w.Beta)
 	}
 }
