@@ -124,7 +124,10 @@ func complete() cli.Program {
 // runParsed is the command without the process around it. It calls parsed after the call is parsed.
 func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
 	c, p := newCommands(args), complete()
-	p.Bind = func() (any, error) { parsed(); return s, nil }
+	p.Bind = func() (any, error) {
+		parsed()
+		return s, nil
+	}
 	return p.Run(ctx, &c, args, s.Out, s.Err)
 }
 
