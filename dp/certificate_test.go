@@ -142,12 +142,7 @@ func normalStep(z, mass float64) float64 {
 
 // largestTable limits the variance of tables, in long tests to 1e9. The theorem holds for every
 // variance from MinGaussianVariance upward.
-func largestTable() float64 {
-	if effort.Long() {
-		return 1e9
-	}
-	return 1e7
-}
+func largestTable() float64 { return effort.Of(1e7, 1e7, 1e9) }
 
 // certificateGrid returns the variances at which domination is computed: dense where the noise is
 // far from normal.

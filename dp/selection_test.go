@@ -124,21 +124,27 @@ func TestSelectionBoundsTheBest(t *testing.T) {
 	}
 }
 
-// ε of a geometric search over one Gaussian release, by the formula of the paper's theorem 2.
-// It takes the best of many orders α and β. The conversion is of Canonne, Kamath and Steinke.
+// searched is ε of a geometric search of so many runs in the mean, each one Gaussian release, by the formula of the paper's theorem 2.
+// It takes the best of many orders α and β. The conversion is of Canonne, Kamath and Steinke. A further release costs beside·α.
+func searched(z, runs, delta, beside float64) float64 {
+	want, beyond := math.Inf(1), math.Inf(1)
+	for lb := -3.0; lb < 6; lb += 0.01 {
+		beta := 1 + math.Exp(lb)
+		beyond = min(beyond, 2*(1-1/beta)*beta/(2*z*z)+2*math.Log(runs)/beta)
+	}
+	for la := -3.0; la < 6; la += 0.005 {
+		alpha := 1 + math.Exp(la)
+		rdp := alpha/(2*z*z) + beyond + math.Log(runs)/(alpha-1) + beside*alpha
+		want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
+	}
+	return want
+}
+
+// ε of a geometric search over one Gaussian release is by its formula.
 func TestSelectionEpsilon(t *testing.T) {
 	s, delta := Selection{1, 0.1}, 1e-5
 	for _, z := range []float64{0.5, 1, 4} {
-		want, beyond := math.Inf(1), math.Inf(1)
-		for lb := -3.0; lb < 6; lb += 0.01 {
-			beta := 1 + math.Exp(lb)
-			beyond = min(beyond, 2*(1-1/beta)*beta/(2*z*z)+2*math.Log(10)/beta)
-		}
-		for la := -3.0; la < 6; la += 0.005 {
-			alpha := 1 + math.Exp(la)
-			rdp := alpha/(2*z*z) + beyond + math.Log(10)/(alpha-1)
-			want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
-		}
+		want := searched(z, 10, delta, 0)
 		got, err := s.Epsilon([][]Event{{Gaussian(z)}, {Gaussian(2 * z)}}, delta, 0)
 		if err != nil || got < want*(1-1e-3) || got > want*1.02 {
 			t.Errorf("z %v: %v, %v; want %v", z, got, err, want)
@@ -190,16 +196,7 @@ func TestSelectionCountsTheSamplersOnceARun(t *testing.T) {
 func TestSearchComposes(t *testing.T) {
 	delta, z, own := 1e-5, 1.2, 0.9
 	law := Selection{Eta: 1, Gamma: 0.25} // four runs in the mean
-	want, beyond := math.Inf(1), math.Inf(1)
-	for lb := -3.0; lb < 6; lb += 0.01 {
-		beta := 1 + math.Exp(lb)
-		beyond = min(beyond, 2*(1-1/beta)*beta/(2*z*z)+2*math.Log(4)/beta)
-	}
-	for la := -3.0; la < 6; la += 0.005 {
-		alpha := 1 + math.Exp(la)
-		rdp := alpha/(2*z*z) + beyond + math.Log(4)/(alpha-1) + alpha/(2*own*own)
-		want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
-	}
+	want := searched(z, 4, delta, 1/(2*own*own))
 	search, err := NewSearch(law, [][]Event{{Gaussian(2 * z)}, {Gaussian(z * math.Sqrt2).Times(2)}, {Gaussian(z)}, {Gaussian(3 * z)}}, 0)
 	if err != nil || len(search.Runs) != 1 || len(search.Runs[0]) != 1 || search.Candidates != 4 {
 		t.Fatalf("%+v, %v", search, err)

@@ -141,10 +141,7 @@ func normalMoment(k int) float64 {
 func TestGaussianLaw(t *testing.T) {
 	effort.NotShort(t, "a hundred thousand draws")
 	b := stream(60)
-	blocks, most := 20, 400_000
-	if effort.Long() {
-		blocks, most = 100, 1_000_000
-	}
+	blocks, most := effort.Of(0, 20, 100), effort.Of(0, 400_000, 1_000_000)
 	var tests normalTests
 	var kept []float64
 	for range blocks {
