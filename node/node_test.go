@@ -93,7 +93,10 @@ func TestTurnsOverTheNetwork(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if m, ok := p.message.(*protocol.Result); ok {
-			got = append(got, came{m.Round, m.Survivors, m.Answered})
+			// A server whose line ends before the aggregator has seen that it is done comes back, and hears the last result again.
+			if c := (came{m.Round, m.Survivors, m.Answered}); !slices.Contains(got, c) {
+				got = append(got, c)
+			}
 		}
 	})
 	f.run()
