@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -18,13 +19,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// Each of these errors is a [config.Error]: the call was wrong, and nothing failed.
 var (
 	// ErrNotThere is wrapped by the error for a user or an item that a run does not have.
-	ErrNotThere = errors.New("not in this run")
+	ErrNotThere = config.Errorf("not in this run")
 	// ErrNotOwn is wrapped by the error for a result that cannot give recommendations.
-	ErrNotOwn = errors.New("no recommendations from this result")
+	ErrNotOwn = config.Errorf("no recommendations from this result")
 	// ErrAmbiguous is wrapped by the error for a text that names several items, which it lists.
-	ErrAmbiguous = errors.New("ambiguous")
+	ErrAmbiguous = config.Errorf("ambiguous")
+	// ErrNoPopularity is wrapped by the error for a model that does not say which items are liked most.
+	ErrNoPopularity = config.Errorf("no popularity was released")
 )
 
 // Item describes an item to people.

@@ -213,9 +213,6 @@ const (
 	ByPopularity Source = "popularity"
 )
 
-// ErrNoPopularity is wrapped by the error for a model that does not say which items are liked most.
-var ErrNoPopularity = errors.New("no popularity was released")
-
 // Popular returns the n items that are liked most by the model, for a user of whom nothing is known.
 func (r *Recommender) Popular(n int) (*Answer, error) {
 	if r.saved.Popularity == nil {

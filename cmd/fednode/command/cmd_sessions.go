@@ -191,16 +191,7 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(&e.Config)
-	r, err := recommend.Open(ctx, dir, recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items})
-	return r, misnamed(err)
-}
-
-// misnamed makes a wrong call of what is not there, or cannot be told.
-func misnamed(err error) error {
-	if errors.Is(err, recommend.ErrNotThere) || errors.Is(err, recommend.ErrAmbiguous) || errors.Is(err, recommend.ErrNotOwn) {
-		return cli.Misusef("%w", err)
-	}
-	return err
+	return recommend.Open(ctx, dir, recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items})
 }
 
 type recommendCmd struct{ ownResult }
@@ -220,7 +211,7 @@ func (c *recommendCmd) Run(ctx context.Context, s *streams) error {
 	}
 	list, err := r.Recommend(user, c.Top)
 	if err != nil {
-		return misnamed(err)
+		return err
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {
@@ -243,7 +234,7 @@ func (c *similarCmd) Run(ctx context.Context, s *streams) error {
 	}
 	like, err := r.Similar(c.Item, c.Top, recommend.Cosine)
 	if err != nil {
-		return misnamed(err)
+		return err
 	}
 	if like.Note != "" {
 		fmt.Fprintf(s.err, "warning: %s\n", like.Note)

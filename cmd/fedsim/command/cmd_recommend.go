@@ -66,7 +66,7 @@ func (f *finishedRun) open(ctx context.Context, s verb.Streams, o recommend.Opti
 	p.Clear()
 	switch {
 	case err != nil:
-		return nil, namedWrongly(misread(err))
+		return nil, misread(err)
 	case o.User != "" && r.Data.Users == 0:
 		return nil, cli.Misusef("--run %s holds the model of %s, whose users are with the organisations; ask the result of an organisation's client, STATE/result", f.Folder, algorithm.Name.Of(r.Config))
 	case r.Changed != "":
@@ -140,7 +140,7 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 			err, data, len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
 	}
 	if err != nil {
-		return namedWrongly(err)
+		return err
 	}
 	if a.Unknown > 0 {
 		fmt.Fprintf(s.Err, "note: %d of the ratings of %s are of items that the run did not have, and are left out\n", a.Unknown, c.User)
@@ -176,7 +176,7 @@ func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommen
 		err = write(s.Out)
 	}
 	if err != nil {
-		return namedWrongly(taken(c.Out, err))
+		return taken(c.Out, err)
 	}
 	if left > 0 {
 		fmt.Fprintf(s.Err, "note: %d users have rated no item of the run and get no list; the model does not say which items are liked most\n", left)
@@ -185,16 +185,6 @@ func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommen
 		fmt.Fprintf(s.Err, "%s: the lists of %d users\n", c.Out, wrote)
 	}
 	return nil
-}
-
-// namedWrongly makes a wrong call of a user or an item that cannot be told.
-func namedWrongly(err error) error {
-	for _, is := range []error{recommend.ErrNotThere, recommend.ErrAmbiguous, recommend.ErrNotOwn, recommend.ErrNoPopularity} {
-		if errors.Is(err, is) {
-			return cli.Misusef("%w", err)
-		}
-	}
-	return err
 }
 
 type similarCmd struct {
@@ -212,7 +202,7 @@ func (c *similarCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	like, err := r.Similar(c.Item, c.Top, recommend.Near(c.By))
 	if err != nil {
-		return namedWrongly(err)
+		return err
 	}
 	if like.Note != "" {
 		fmt.Fprintf(s.Err, "warning: %s\n", like.Note)
