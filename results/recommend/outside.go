@@ -144,7 +144,7 @@ func (t *Tested) EachError(hear func(user int, d float64)) error {
 	if t.test.Held != nil {
 		return nil
 	}
-	return t.test.EachPrediction(scorer{t.Recommender}, func(user int, _ int32, value float32, predicted float64) error {
+	return t.test.EachPrediction(scorer{t.saved, t.Data.Items}, func(user int, _ int32, value float32, predicted float64) error {
 		hear(user, predicted-float64(value))
 		return nil
 	})
@@ -153,10 +153,10 @@ func (t *Tested) EachError(hear func(user int, d float64)) error {
 // EachList calls hear with every user that the run's lists were measured on: the user's relevant
 // items, ascending, and the first k items of the model's list.
 func (t *Tested) EachList(k int, hear func(user int, wanted, list []int32)) error {
-	return t.eachList(scorer{t.Recommender}, k, hear)
+	return t.eachList(scorer{t.saved, t.Data.Items}, k, hear)
 }
 
-func (t *Tested) eachList(p model.Predictor, k int, hear func(user int, wanted, list []int32)) error {
+func (t *Tested) eachList(p scorer, k int, hear func(user int, wanted, list []int32)) error {
 	q, err := experiment.ListsOf(t.Config, t.Data)
 	if err != nil {
 		return err
@@ -171,24 +171,27 @@ func (t *Tested) eachList(p model.Predictor, k int, hear func(user int, wanted, 
 var errNoneRelevant = errors.New("no user of the test has an item that is relevant: lower eval.relevant")
 
 // scorer is a saved model as a predictor of lists.
-type scorer struct{ r *Recommender }
+type scorer struct {
+	saved *algorithm.Saved
+	items int // of the data
+}
 
 // Predict writes the predictions of some items.
 func (s scorer) Predict(user int, items []int32, out []float64) {
-	all := make([]float64, s.r.Data.Items)
-	s.r.saved.Score(user, all)
+	all := make([]float64, s.items)
+	s.saved.Score(user, all)
 	copy(out, model.At(all, items))
 }
 
 // Order orders as the model's lists are.
 func (s scorer) Order(history []int32, scores []float64) {
-	if s.r.saved.Order != nil {
-		s.r.saved.Order(history, scores)
+	if s.saved.Order != nil {
+		s.saved.Order(history, scores)
 	}
 }
 
 // Score writes all predictions. The embedding of a held-out user follows from its history since the run ended.
-func (s scorer) Score(user int, _ []int32, _ []float32, out []float64) { s.r.saved.Score(user, out) }
+func (s scorer) Score(user int, _ []int32, _ []float32, out []float64) { s.saved.Score(user, out) }
 
 // Outside holds what a method outside fedsim predicts on a run's test.
 type Outside struct {
@@ -200,25 +203,16 @@ type Outside struct {
 	Passed int
 }
 
-// outsideScorer is a file as a predictor, by one of its columns. Items that the file lacks are NaN.
-type outsideScorer struct {
-	*Outside
-	of func(entry) float64
-}
-
-// Predict writes the numbers of some items.
-func (s outsideScorer) Predict(user int, items []int32, out []float64) {
-	for i, j := range items {
-		out[i] = math.NaN()
-		if e, ok := s.entries[int32(user)][j]; ok {
-			out[i] = s.of(e)
+// by returns the file as a model, by one of its columns. Items that the file lacks are NaN.
+func (o *Outside) by(column func(entry) float64) scorer {
+	return scorer{&algorithm.Saved{Score: func(user int, out []float64) {
+		for j := range out {
+			out[j] = math.NaN()
 		}
-	}
-}
-
-// Score writes the numbers of all items.
-func (s outsideScorer) Score(user int, _ []int32, _ []float32, out []float64) {
-	s.Predict(user, model.Indices(len(out)), out)
+		for j, e := range o.entries[int32(user)] {
+			out[j] = column(e)
+		}
+	}}, o.of.Data.Items}
 }
 
 // EachError calls hear with the error of every prediction of a test rating, user by user, after
@@ -233,7 +227,7 @@ func (o *Outside) EachError(hear func(user int, d float64)) error {
 	set := o.of.Data
 	var all, missing int
 	var example string
-	raised := outsideScorer{o, func(e entry) float64 { return e.predicted + set.Shift }}
+	raised := o.by(func(e entry) float64 { return e.predicted + set.Shift })
 	err := o.of.test.EachPrediction(raised, func(user int, item int32, value float32, predicted float64) error {
 		if all++; !math.IsNaN(predicted) {
 			hear(user, predicted-float64(value))
@@ -257,7 +251,7 @@ func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) err
 	}
 	var users, missing int
 	var example string
-	err := o.of.eachList(outsideScorer{o, func(e entry) float64 { return e.order }}, k, func(user int, wanted, list []int32) {
+	err := o.of.eachList(o.by(func(e entry) float64 { return e.order }), k, func(user int, wanted, list []int32) {
 		users++
 		list = slices.DeleteFunc(list, func(j int32) bool { // which come last
 			_, listed := o.entries[int32(user)][j]
