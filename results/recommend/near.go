@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"errors"
@@ -71,8 +72,7 @@ func (r *Recommender) Similar(text string, n int, by Near) (*Likeness, error) {
 	if by == Inner {
 		counts = r.trained()
 	}
-	scores := make([]float64, r.Data.Items)
-	near, open := r.nearest(of, n, by, scores)
+	near, scores, same := r.nearest(of, n, by)
 	for _, j := range near {
 		x := Neighbour{Item: itemOf(r.Data, int(j))}
 		if counts != nil {
@@ -85,9 +85,8 @@ func (r *Recommender) Similar(text string, n int, by Near) (*Likeness, error) {
 		}
 		l.Items = append(l.Items, x)
 	}
-	if open {
-		same := slices.DeleteFunc(slices.Clone(scores), func(x float64) bool { return x < sameCosine })
-		l.Note = fmt.Sprintf("%d items have the same direction (cosine 1.000), so that this list knows nothing of what is similar; train with a larger rank or epsilon, or with features of items", len(same))
+	if same > n {
+		l.Note = fmt.Sprintf("%d items have the same direction (cosine 1.000), so that this list knows nothing of what is similar; train with a larger rank or epsilon, or with features of items", same)
 	}
 	return l, nil
 }
@@ -95,29 +94,28 @@ func (r *Recommender) Similar(text string, n int, by Near) (*Likeness, error) {
 // sameCosine is the least cosine that tells two items apart by nothing: printed, it is 1.000.
 const sameCosine = 0.9995
 
-// nearest sets scores to the nearness of all items to one item, and returns the n nearest others. open says that more items
-// than n have the direction of the item, so that the list is no better than another. Items without a direction are left out.
-func (r *Recommender) nearest(of, n int, by Near, scores []float64) (list []int32, open bool) {
+// nearest returns the n items that are nearest to one item, and how near every item is. Items without a direction are left out.
+// same counts the items that have the direction of the item: where they are more than n, the list is no better than another.
+func (r *Recommender) nearest(of, n int, by Near) (list []int32, scores []float64, same int) {
 	v := r.saved.Items.Row(of)
 	length := norm(v)
+	scores = make([]float64, r.Data.Items)
 	var but []int32
 	for j := range scores {
 		w := r.saved.Items.Row(j)
 		own := norm(w)
 		switch {
-		case j == of || own == 0:
+		case j == of || own == 0 || length == 0:
 			but = append(but, int32(j))
 		case by == Inner:
 			scores[j] = model.Dot(v, w)
 		default:
-			scores[j] = model.Dot(v, w) / (length * own)
+			if scores[j] = model.Dot(v, w) / (length * own); scores[j] >= sameCosine {
+				same++
+			}
 		}
 	}
-	list = eval.Top(scores, n+1, but, of)
-	if len(list) <= n {
-		return list, false
-	}
-	return list[:n], by == Cosine && scores[list[n]] >= sameCosine
+	return eval.Top(scores, n, but, of), scores, same
 }
 
 // trained counts the training ratings of every item; nil for a deployment's model.
@@ -142,42 +140,34 @@ func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
 // nearness of 0 or less; with binary every weight is 1. It returns the number of items with at
 // least one neighbour. doubtful counts the items of which more items than n have the same direction.
 func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (items, doubtful int, err error) {
-	lines, open := make([]string, r.Data.Items), make([]bool, r.Data.Items)
-	protocol.Workers(runtime.GOMAXPROCS(0)).Each(len(lines), func(j int) {
-		if norm(r.saved.Items.Row(j)) == 0 {
-			return
+	near, weights, same := make([][]int32, r.Data.Items), make([][]float64, r.Data.Items), make([]int, r.Data.Items)
+	protocol.Workers(runtime.GOMAXPROCS(0)).Each(len(near), func(j int) {
+		var scores []float64
+		near[j], scores, same[j] = r.nearest(j, n, by)
+		weights[j] = model.At(scores, near[j])
+	})
+	out := csv.NewWriter(w)
+	err = out.Write([]string{"item_id", "category", "value", "weight"})
+	for j := range near {
+		if same[j] > n {
+			doubtful++
 		}
-		var b strings.Builder
-		out := csv.NewWriter(&b)
-		scores := make([]float64, r.Data.Items)
-		var near []int32
-		near, open[j] = r.nearest(j, n, by, scores)
-		for _, k := range near {
-			x := scores[k]
+		for i, k := range near[j] {
+			x := weights[j][i]
 			if x < leastNearness { // the others are no nearer
 				break
+			}
+			if i == 0 {
+				items++
 			}
 			if binary {
 				x = 1
 			}
-			_ = out.Write([]string{r.Data.ItemIDs[j], "similar", r.Data.ItemIDs[k], fmt.Sprintf("%.6g", x)}) // a Builder does not fail
-		}
-		out.Flush()
-		lines[j] = b.String()
-	})
-	_, err = io.WriteString(w, "item_id,category,value,weight\n")
-	for j, text := range lines {
-		if text != "" {
-			items++
-		}
-		if open[j] {
-			doubtful++
-		}
-		if err == nil {
-			_, err = io.WriteString(w, text)
+			err = cmp.Or(err, out.Write([]string{r.Data.ItemIDs[j], "similar", r.Data.ItemIDs[k], fmt.Sprintf("%.6g", x)}))
 		}
 	}
-	return items, doubtful, err
+	out.Flush()
+	return items, doubtful, cmp.Or(err, out.Error())
 }
 
 // leastNearness is the least weight that files of features accept.
@@ -216,9 +206,9 @@ func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 		if shared[j] = -1; norm(a.saved.Items.Row(j)) == 0 || norm(b.saved.Items.Row(j)) == 0 {
 			return
 		}
-		one, chance := a.nearest(j, top, by, make([]float64, len(shared)))
-		other, chance2 := b.nearest(j, top, by, make([]float64, len(shared)))
-		if chance || chance2 {
+		one, _, same := a.nearest(j, top, by)
+		other, _, same2 := b.nearest(j, top, by)
+		if max(same, same2) > top {
 			return
 		}
 		both := 0
