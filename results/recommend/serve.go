@@ -300,6 +300,7 @@ type livingModel struct {
 // OpenLive opens the model that a folder has now. open gets the folder, links followed; Refresh calls it again.
 func OpenLive(ctx context.Context, dir string, open func(ctx context.Context, dir string) (*Recommender, error)) (*Live, error) {
 	l := &Live{dir: dir, open: open}
+	l.now.Store(new(livingModel))
 	_, err := l.Refresh(ctx)
 	return l, err
 }
@@ -307,29 +308,26 @@ func OpenLive(ctx context.Context, dir string, open func(ctx context.Context, di
 // Refresh looks for a newer model, and opens it. It returns the name of the model that has taken over; "" if there is
 // no newer one. After an error the model before it stays, and the error is returned once for each newer model.
 func (l *Live) Refresh(ctx context.Context) (name string, err error) {
-	dir, version, err := versionOf(l.dir)
-	var now livingModel
-	if before := l.now.Load(); before != nil {
-		now = *before
-	}
+	now := *l.now.Load()
 	defer func() { l.now.Store(&now) }()
-	said := now.failed
-	if now.failed = nil; err == nil && now.version == version {
+	dir, version, err := versionOf(l.dir)
+	if err == nil && now.version == version {
+		now.failed = nil
 		return "", nil
 	}
 	var r *Recommender
 	if err == nil {
 		r, err = l.open(ctx, dir)
 	}
-	if err != nil {
-		again := said != nil && said.Error() == err.Error() && now.newer == version
-		if now.failed, now.newer = err, version; again {
-			err = nil
-		}
-		return "", err
+	if err == nil {
+		now = livingModel{handler: Handler(r), name: cmp.Or(r.Session, filepath.Base(dir)), version: version}
+		return now.name, nil
 	}
-	now = livingModel{handler: Handler(r), name: cmp.Or(r.Session, filepath.Base(dir)), version: version}
-	return now.name, nil
+	again := now.failed != nil && now.failed.Error() == err.Error() && now.newer == version
+	if now.failed, now.newer = err, version; again {
+		err = nil
+	}
+	return "", err
 }
 
 // versionOf follows the links of a folder's name, and describes its files.
