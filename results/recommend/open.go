@@ -169,19 +169,27 @@ func (r *Recommender) loadRun(dir string) error {
 	if err != nil {
 		return err
 	}
-	f.Ratings = r.train
 	if r.release != nil {
 		f.Described = r.release.features
 	}
 	return r.load(f)
 }
 
-// load makes the model from its files, and checks that it fits the data.
+// load makes the model from its files, and checks that it fits the data. Some models predict on top of a mean, which is in the
+// summary of a run and else has a matrix of its own.
 func (r *Recommender) load(f results.Files) (err error) {
 	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
 	if !ok {
 		return fmt.Errorf("models of %s are not kept, so that it cannot be asked after the run; algorithms with embeddings can", algorithm.Name.Of(r.Config))
 	}
+	if f.Start == nil && f.Has("mean") {
+		m, failed := f.Matrix("mean", 1, 1)
+		if failed != nil {
+			return failed
+		}
+		f.Start = &m.Data()[0]
+	}
+	f.Ratings = r.train
 	r.saved, err = loader.Load(r.Config, r.Data, f)
 	return err
 }
@@ -256,29 +264,17 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 		set.Ratings, _ = of.mapped(own, own.ByUser(), u)
 	}
 	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser()}
-	if err = r.loadOwn(d.dir, d.e.Features); errors.Is(err, fs.ErrNotExist) {
+	f := results.Files{Dir: d.dir, Described: d.e.Features}
+	if !f.Has("item_embeddings") {
+		return nil, fmt.Errorf("%w: it has no embeddings of items; version 0.1 wrote none", ErrNotOwn)
+	}
+	if err = r.load(f); errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: there is neither a %s, so that no user can be fitted, nor the result of a user's own client, which fednode recommend asks: %w", ErrNotOwn, results.SharedFile, err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r, d.title(ctx, &set, own, d.Titles) // after the model, which needs the session's features
-}
-
-// loadOwn reads a client's result. Some models predict on top of a mean, which then has its own file.
-func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error {
-	f := results.Files{Dir: dir, Ratings: r.train, Described: features}
-	if !f.Has("item_embeddings") {
-		return fmt.Errorf("%w: it has no embeddings of items; version 0.1 wrote none", ErrNotOwn)
-	}
-	if f.Has("mean") {
-		m, err := f.Matrix("mean", 1, 1)
-		if err != nil {
-			return err
-		}
-		f.Start = &m.Data()[0]
-	}
-	return r.load(f)
 }
 
 // title gives the items of a set the known titles and genres, by id: from a folder with titles or, for "", from the user's ratings.

@@ -116,11 +116,7 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 	set := *r.items
 	set.Ratings, set.UserIDs = own, []string{user}
 	one := &Recommender{Config: r.config, Data: &set, train: own.ByUser()}
-	var start *float64 // the mean that predictions begin at; nil if there is none
-	if x := named["mean"]; x != nil {
-		start = &x.Data()[0]
-	}
-	return one, one.load(results.Files{Named: named, Start: start, Ratings: one.train, Described: r.features})
+	return one, one.load(results.Files{Named: named, Described: r.features})
 }
 
 // meaning says what becomes of ratings that the run did not have.
