@@ -45,10 +45,9 @@ type Recommender struct {
 	// absent holds the users of the run who have no rating in such data.
 	absent map[string]bool
 
-	dir        string // of the run; "" if the model is not from the folder of a run
-	opening    sync.Once
-	release    *release
-	unreleased error // of opening the release
+	release *release
+	// later opens the release behind a run on its own data, when it is first asked for; nil if release is all there is.
+	later func() (*release, error)
 }
 
 // Options say for which ratings and which users a folder is opened.
@@ -143,7 +142,8 @@ func openOwn(dir string, c config.Config, m results.Manifest, set *dataset.Set) 
 		return nil, nil, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
 			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), parts.Digest)
 	}
-	r := &Recommender{Config: c, Data: set, train: known(parts).ByUser(), dir: dir}
+	r := &Recommender{Config: c, Data: set, train: known(parts).ByUser()}
+	r.later = sync.OnceValues(func() (*release, error) { return releaseOf(dir, c) })
 	if err = r.loadRun(dir); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}

@@ -295,20 +295,19 @@ func (r *Recommender) AnswerTo(user string, given []Given, n int) (*Answer, erro
 
 // released returns the release behind a run, if users can be fitted to it.
 func (r *Recommender) released() (*release, error) {
-	r.opening.Do(func() {
-		if r.release == nil && r.dir != "" {
-			r.release, r.unreleased = releaseOf(r.dir, r.Config)
-		}
-	})
-	switch {
-	case r.unreleased != nil:
-		return nil, r.unreleased
-	case r.release == nil:
-		return nil, fmt.Errorf("%w: there is no folder of a finished run behind it", ErrNotOwn)
-	case r.release.fitter == nil:
-		return nil, r.release.why()
+	rel, err := r.release, error(nil)
+	if r.later != nil {
+		rel, err = r.later()
 	}
-	return r.release, nil
+	switch {
+	case err != nil:
+		return nil, err
+	case rel == nil:
+		return nil, fmt.Errorf("%w: there is no folder of a finished run behind it", ErrNotOwn)
+	case rel.fitter == nil:
+		return nil, rel.why()
+	}
+	return rel, nil
 }
 
 // given checks ratings that a user gives, and returns the ratings of items of the catalogue.
