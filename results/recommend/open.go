@@ -78,7 +78,7 @@ type Options struct {
 // Open opens the folder of a finished run, or with Session the folder that a deployment left.
 func Open(ctx context.Context, dir string, o Options) (*Recommender, error) {
 	if o.Session != nil {
-		d := deployment{Options: o, dir: dir, e: o.Session}
+		d := deployment{o, dir}
 		return d.open(ctx)
 	}
 	r, _, err := openRun(ctx, dir, o)
@@ -198,18 +198,17 @@ func (r *Recommender) load(f results.Files) (err error) {
 type deployment struct {
 	Options
 	dir string
-	e   *experiment.Experiment
 }
 
 // open opens the folder for what the options name.
 func (d *deployment) open(ctx context.Context) (r *Recommender, err error) {
-	users := d.e.About().Clients == algorithm.Users
+	users := d.Session.About().Clients == algorithm.Users
 	if users && d.User != "" && d.Data == "" {
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user; say --data, with the user's ratings", ErrNotOwn)
 	}
 	own := new(dataset.Set)
 	if d.Data != "" && !d.Items {
-		if own, err = experiment.OpenOwn(ctx, d.e, d.Data, func(*dataset.FileError) {}); err != nil {
+		if own, err = experiment.OpenOwn(ctx, d.Session, d.Data, func(*dataset.FileError) {}); err != nil {
 			return nil, err
 		}
 	}
@@ -225,17 +224,17 @@ func (d *deployment) open(ctx context.Context) (r *Recommender, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.dir, err)
 	}
-	r.Session = fmt.Sprintf("%x", d.e.Session())
+	r.Session = fmt.Sprintf("%x", d.Session.Session())
 	return r, nil
 }
 
 // fitted returns the model that fits each user of a set when the user is asked for, as the user's client would have.
 func (d *deployment) fitted(ctx context.Context, own *dataset.Set, shared []byte) (*Recommender, error) {
-	items := *d.e.Data
+	items := *d.Session.Data
 	if err := d.title(ctx, &items, own, d.Titles); err != nil {
 		return nil, err
 	}
-	r, err := newRelease(d.e, &items, shared)
+	r, err := newRelease(d.Session, &items, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -257,14 +256,14 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 	if d.User != "" && len(users) == 1 && users[0] != "" && users[0] != d.User {
 		return nil, fmt.Errorf("%w: user %q; %s is the result of the client of user %q", ErrNotThere, d.User, d.dir, users[0])
 	}
-	set := *d.e.Data // the catalogue
+	set := *d.Session.Data // the catalogue
 	set.Ratings, set.UserIDs = dataset.Ratings{Users: 1, Items: len(set.ItemIDs)}, []string{d.User}
 	if u := slices.Index(own.UserIDs, d.User); u >= 0 {
 		of := release{items: &set, place: dataset.Places(set.ItemIDs)}
 		set.Ratings, _ = of.mapped(own, own.ByUser(), u)
 	}
-	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser()}
-	f := results.Files{Dir: d.dir, Described: d.e.Features}
+	r := &Recommender{Config: d.Session.Config, Data: &set, train: set.Ratings.ByUser()}
+	f := results.Files{Dir: d.dir, Described: d.Session.Features}
 	if !f.Has("item_embeddings") {
 		return nil, fmt.Errorf("%w: it has no embeddings of items; version 0.1 wrote none", ErrNotOwn)
 	}
@@ -281,7 +280,7 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 func (d *deployment) title(ctx context.Context, set, from *dataset.Set, folder string) error {
 	if folder != "" {
 		var err error
-		if from, err = read.Items(ctx, folder, experiment.DataOptions(d.e.Config)); err != nil {
+		if from, err = read.Items(ctx, folder, experiment.DataOptions(d.Session.Config)); err != nil {
 			return err
 		}
 	}
@@ -307,21 +306,17 @@ func (d *deployment) embedded(ctx context.Context, own *dataset.Set) (*Recommend
 	if err != nil {
 		return nil, err
 	}
-	var items, users model.Embeddings
+	named := make(map[string]model.Embeddings, len(all))
 	for _, x := range all {
-		switch x.Name {
-		case "item_embeddings":
-			items = x
-		case "user_embeddings":
-			users = x
-		}
+		named[x.Name] = x
 	}
+	items, users := named["item_embeddings"], named["user_embeddings"]
 	if items.Matrix == nil {
 		return nil, fmt.Errorf("%w: it has no embeddings of items; ask the results of the organisations", ErrNotOwn)
 	}
-	set := *d.e.Data
+	set := *d.Session.Data
 	set.ItemIDs, set.Items = items.IDs, len(items.IDs)
-	r := &Recommender{Config: d.e.Config, Data: &set, saved: &algorithm.Saved{Items: items.Matrix}}
+	r := &Recommender{Config: d.Session.Config, Data: &set, saved: &algorithm.Saved{Items: items.Matrix}}
 	switch {
 	case !d.Items:
 		err = d.title(ctx, &set, own, d.Titles)
@@ -332,7 +327,7 @@ func (d *deployment) embedded(ctx context.Context, own *dataset.Set) (*Recommend
 		return r, err
 	}
 	set.UserIDs, set.Users = users.IDs, len(users.IDs)
-	r.release = &release{config: d.e.Config, items: &set, place: dataset.Places(set.ItemIDs)}
+	r.release = &release{config: d.Session.Config, items: &set, place: dataset.Places(set.ItemIDs)}
 	set.Ratings, _ = r.release.known(own, own.ByUser())
 	r.train = set.ByUser()
 	if set.Users == 0 {
