@@ -35,17 +35,9 @@ const rankColumn, scoreColumn = "rank", "score"
 // prediction), score and rank. Ids are as in the run's data. Errors are of predicted, else of score, on
 // the scale of the data. A list is in the order of rank, else of score, else of predicted.
 func (t *Tested) OpenOutside(ctx context.Context, path string) (*Outside, error) {
-	o := &Outside{of: t, path: path}
-	return o, o.read(ctx)
-}
-
-// entry holds the numbers of a user and an item. The largest order comes first. predicted is NaN without predictions.
-type entry struct{ order, predicted float64 }
-
-func (o *Outside) read(ctx context.Context) error {
-	users, items := dataset.Places(o.of.Data.UserIDs), dataset.Places(o.of.Data.ItemIDs)
-	o.entries = make(map[int32]map[int32]entry)
-	err := read.Table(ctx, o.path, []string{"user", "item"}, func(header [][]byte) (func([][]byte, int) error, error) {
+	users, items := dataset.Places(t.Data.UserIDs), dataset.Places(t.Data.ItemIDs)
+	o := &Outside{of: t, path: path, entries: make(map[int32]map[int32]entry)}
+	err := read.Table(ctx, path, []string{"user", "item"}, func(header [][]byte) (func([][]byte, int) error, error) {
 		at, wrong := columnsOf(header)
 		o.valued = at.predicted >= 0
 		return func(row [][]byte, _ int) (err error) {
@@ -81,10 +73,13 @@ func (o *Outside) read(ctx context.Context) error {
 		}, wrong
 	})
 	if err == nil && len(o.entries) == 0 {
-		err = fmt.Errorf("%s: no row names a user and an item of the run's data; ids are as in the data, such as user %s and item %s", o.path, o.of.Data.UserIDs[0], o.of.Data.ItemIDs[0])
+		err = fmt.Errorf("%s: no row names a user and an item of the run's data; ids are as in the data, such as user %s and item %s", path, t.Data.UserIDs[0], t.Data.ItemIDs[0])
 	}
-	return err
+	return o, err
 }
+
+// entry holds the numbers of a user and an item. The largest order comes first. predicted is NaN without predictions.
+type entry struct{ order, predicted float64 }
 
 // number reads a finite number.
 func number(text []byte) (float64, error) {

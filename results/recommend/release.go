@@ -220,28 +220,24 @@ func (r *Recommender) Popular(n int) (*Answer, error) {
 // Answer is Recommend that says what the list rests on. A user of the data who has rated no item of the
 // run gets the popular items. Handler sends the errors to other people, so that they name no other user.
 func (r *Recommender) Answer(user string, n int) (*Answer, error) {
-	var err error
 	u := placeOf(r.Data.UserIDs, user)
 	switch {
 	case r.absent[user]:
-		err = fmt.Errorf("%w: user %q has no rating in these data", ErrNotThere, user)
+		return nil, fmt.Errorf("%w: user %q has no rating in these data", ErrNotThere, user)
 	case u < 0 && r.own != nil:
-		err = fmt.Errorf("%w: no rating by user %q", ErrNotThere, user)
+		return nil, fmt.Errorf("%w: no rating by user %q", ErrNotThere, user)
+	case u < 0 && r.release != nil && r.release.fitter == nil:
+		return nil, fmt.Errorf("%w: user %q; %w", ErrNotThere, user, r.release.why())
 	case u < 0:
-		if err = fmt.Errorf("%w: user %q", ErrNotThere, user); r.release != nil && r.release.fitter == nil {
-			err = fmt.Errorf("%w; %w", err, r.release.why())
-		}
+		return nil, fmt.Errorf("%w: user %q", ErrNotThere, user)
 	case r.own != nil:
 		own, unknown := r.release.mapped(r.own, r.rows, u)
 		return r.release.answer(user, own, unknown, n)
 	case r.saved.Score == nil:
-		err = fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
+		return nil, fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
 	}
 	scores := make([]float64, r.Data.Items)
-	if err == nil {
-		err = r.score(u, scores)
-	}
-	if err != nil {
+	if err := r.score(u, scores); err != nil {
 		return nil, err
 	}
 	rated, _ := r.train.Row(u)
@@ -254,11 +250,11 @@ func (r *release) answer(user string, own dataset.Ratings, unknown, n int) (*Ans
 	if err != nil {
 		return nil, err
 	}
-	a, err := one.Popular(n)
-	if own.Len() > 0 {
-		if a, err = one.Answer(user, n); err == nil {
-			a.By = ByFit
-		}
+	var a *Answer
+	if own.Len() == 0 {
+		a, err = one.Popular(n)
+	} else if a, err = one.Answer(user, n); err == nil {
+		a.By = ByFit
 	}
 	if err == nil {
 		a.User, a.Unknown = user, unknown
