@@ -103,7 +103,7 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 			return errors.Join(ErrMalformed, err)
 		}
 	}
-	barred := newBarred(l.Revocations, l.Federation.Retired())
+	barred := l.barred()
 	for i, e := range l.Enrolments {
 		if i > 0 && l.Enrolments[i-1].Ticket.Place.compare(e.Ticket.Place) >= 0 {
 			return fmt.Errorf("%w: the list is not in order at entry %d, the %s", ErrMalformed, i, e.Ticket.Place)
@@ -325,7 +325,7 @@ func (r *Revocations) check(f *Federation) error {
 }
 
 // Check says whether an enrolment is revoked: ErrRevoked.
-func (r *Revocations) Check(e *Enrolment) error { return newBarred(r, nil).check(e) }
+func (r *Revocations) Check(e *Enrolment) error { return (&List{Revocations: r}).barred().check(e) }
 
 // Follows says whether the document, which is verified, may replace a verified older one:
 // it is newer and has all of its entries, or is the same.
@@ -350,7 +350,9 @@ func (r *Revocations) Follows(old *Revocations) error {
 }
 
 // NextSerial returns the serial for the next ticket of the place: the first that is not revoked.
-func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r, nil).serials[p] + 1 }
+func (r *Revocations) NextSerial(p Place) uint32 {
+	return (&List{Revocations: r}).barred().serials[p] + 1
+}
 
 // clone is a copy that shares nothing.
 func (r *Revocations) clone() *Revocations {
@@ -372,19 +374,19 @@ func (r *Revocations) serial() uint64 {
 // maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
 func (f *Federation) maxRevocations() int { return 1000 + 4*f.Places() }
 
-// barred indexes a document of revocations for look-ups.
+// barred indexes what a list bars for look-ups.
 type barred struct {
 	serials    map[Place]uint32 // the last ticket that is void
 	identities map[PublicKey]bool
-	retired    []protocol.ClientID // places that were given up
+	federation *Federation // some of whose places were given up
 }
 
-func newBarred(r *Revocations, retired []protocol.ClientID) barred {
-	b := barred{serials: make(map[Place]uint32), identities: make(map[PublicKey]bool), retired: retired}
-	if r == nil {
+func (l *List) barred() barred {
+	b := barred{make(map[Place]uint32), make(map[PublicKey]bool), &l.Federation}
+	if l.Revocations == nil {
 		return b
 	}
-	for _, e := range r.Entries {
+	for _, e := range l.Revocations.Entries {
 		b.serials[e.Place] = e.Serial // they ascend
 		if !e.Identity.IsZero() {
 			b.identities[e.Identity] = true
@@ -394,13 +396,12 @@ func newBarred(r *Revocations, retired []protocol.ClientID) barred {
 }
 
 func (b barred) check(e *Enrolment) error {
-	if t := &e.Ticket; t.Serial <= b.serials[t.Place] {
+	switch t := &e.Ticket; {
+	case t.Serial <= b.serials[t.Place]:
 		return fmt.Errorf("%w: the tickets of the %s up to %d", ErrRevoked, t.Place, b.serials[t.Place])
-	}
-	if _, gone := slices.BinarySearch(b.retired, e.Ticket.Place.Client); gone && e.Ticket.Place.Role == protocol.Client {
-		return fmt.Errorf("%w: the place of the %s was given up", ErrRevoked, e.Ticket.Place)
-	}
-	if b.identities[e.Identity] {
+	case b.federation.Gone(t.Place):
+		return fmt.Errorf("%w: the place of the %s was given up", ErrRevoked, t.Place)
+	case b.identities[e.Identity]:
 		return fmt.Errorf("%w: the identity %s", ErrRevoked, e.Identity)
 	}
 	return nil

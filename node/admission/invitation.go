@@ -121,7 +121,7 @@ func (m *Membership) Check(l *List) error {
 		return err
 	}
 	own := &m.Enrolment
-	if err := newBarred(l.Revocations, l.Federation.Retired()).check(own); err != nil {
+	if err := l.barred().check(own); err != nil {
 		return fmt.Errorf("this party itself: %w", err)
 	}
 	if k, ok := l.Holder(own.Ticket.Place); !ok || k != own.Identity {
@@ -132,7 +132,7 @@ func (m *Membership) Check(l *List) error {
 
 func (m *Membership) pinned(l *List, p Place, pin PublicKey) error {
 	k, ok := l.Holder(p)
-	if !ok || pin.IsZero() || k == pin || newBarred(l.Revocations, nil).identities[pin] {
+	if !ok || pin.IsZero() || k == pin || l.barred().identities[pin] {
 		return nil
 	}
 	return fmt.Errorf("%w: the %s is %s, and should be %s", ErrPinned, p, k, pin)

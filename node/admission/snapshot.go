@@ -31,7 +31,7 @@ type listText struct {
 
 func newSnapshot(l *List) (*snapshot, error) {
 	identities, err := l.identities()
-	return &snapshot{list: l, barred: newBarred(l.Revocations, l.Federation.Retired()), identities: identities,
+	return &snapshot{list: l, barred: l.barred(), identities: identities,
 		tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) }),
 		text: sync.OnceValue(func() listText {
 			text, failed := l.Encode()
@@ -54,7 +54,7 @@ func (s *snapshot) next(l *List, anew bool) (next *snapshot, news []document, ou
 		news = append(news, l.Revocations)
 	}
 	all := &List{Federation: l.Federation, Revocations: l.Revocations.clone(), Enrolments: make([]*Enrolment, 0, len(before.Enrolments)+len(l.Enrolments))}
-	barred := newBarred(l.Revocations, l.Federation.Retired())
+	barred := l.barred()
 	for _, e := range before.Enrolments {
 		if barred.check(e) == nil {
 			all.Enrolments = append(all.Enrolments, e)
@@ -87,7 +87,7 @@ func (s *snapshot) next(l *List, anew bool) (next *snapshot, news []document, ou
 
 // has returns ErrForgotten if the list lacks a party of an older list, which it does not bar.
 func (l *List) has(old *List, what string) error {
-	barred := newBarred(l.Revocations, l.Federation.Retired())
+	barred := l.barred()
 	for _, e := range old.Enrolments {
 		if !l.holds(e) && barred.check(e) == nil {
 			return fmt.Errorf("%w: %s lacks the %s", ErrForgotten, what, e.Ticket.Place)
