@@ -67,32 +67,25 @@ var (
 // ClientPlace is the place of a client.
 func ClientPlace(id protocol.ClientID) Place { return Place(protocol.ClientParty(id)) }
 
-// ParsePlace reads a place's text.
-func ParsePlace(s string) (Place, error) {
-	var p Place
-	switch number, client := strings.CutPrefix(s, "client "); {
-	case client:
-		n, err := strconv.ParseUint(number, 10, 32)
-		if p = ClientPlace(protocol.ClientID(n)); err == nil && p.String() == s {
-			return p, nil
-		}
-	case s == ServerPlace.String():
-		return ServerPlace, nil
-	case s == AggregatorPlace.String():
-		return AggregatorPlace, nil
-	}
-	return Place{}, fmt.Errorf("%w: place %q; it must be server, aggregator or client and a number, like %q", ErrMalformed, s, ClientPlace(7))
-}
-
 func (p Place) String() string { return protocol.Party(p).String() }
 
 // MarshalText is String.
 func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText is ParsePlace.
-func (p *Place) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePlace(string(text))
-	return err
+// UnmarshalText reads a place's text.
+func (p *Place) UnmarshalText(text []byte) error {
+	place := AggregatorPlace
+	if number, client := strings.CutPrefix(string(text), "client "); client {
+		n, _ := strconv.ParseUint(number, 10, 32)
+		place = ClientPlace(protocol.ClientID(n))
+	} else if string(text) == ServerPlace.String() {
+		place = ServerPlace
+	}
+	if place.String() != string(text) { // also of a number that cannot be read
+		return fmt.Errorf("%w: place %q; it must be server, aggregator or client and a number, like %q", ErrMalformed, text, ClientPlace(7))
+	}
+	*p = place
+	return nil
 }
 
 // check says whether there is such a place among n clients.
