@@ -93,7 +93,8 @@ func TestForgedParts(t *testing.T) {
 			t.Errorf("%s takes another server: %v, want %v", who, err, admission.ErrHeld)
 		}
 	}
-	if _, err := admission.Merge(w.operator.Public(), w.partOf(hub, client(2))); !errors.Is(err, admission.ErrMalformed) {
+	r, _ = w.registry()
+	if _, err := r.Restore(w.partOf(hub, client(2))); !errors.Is(err, admission.ErrMalformed) {
 		t.Errorf("a part is taken for a list: %v", err)
 	}
 }

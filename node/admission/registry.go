@@ -235,10 +235,12 @@ func (r *Registry) update(l *List, digest Hash) (*List, []*Enrolment, error) {
 	return cmp.Or(next.shown, next.list), out, nil
 }
 
-// Restore takes parties over from lists that others keep, for an aggregator that has lost its registry.
-// It returns how many there are now. A list that is refused changes nothing.
+// Restore takes parties over from lists that others keep, for an aggregator that has lost its registry. Each list may lack some parties. The
+// result has the latest epoch, the newest revocations, and every enrolment of any list that these do not rule out. Two lists with different
+// parties in one place are refused (ErrHeld): the operator revokes one of them first. Restore returns how many parties there are now. A list
+// that is refused changes nothing.
 func (r *Registry) Restore(lists ...*List) (int, error) {
-	merged, err := Merge(r.Federation().Operator, append([]*List{r.List()}, lists...)...)
+	merged, err := merge(r.Federation().Operator, append([]*List{r.List()}, lists...))
 	if err == nil {
 		_, err = r.Update(merged)
 	}

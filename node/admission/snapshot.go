@@ -171,13 +171,8 @@ func (s *snapshot) handedOver(f *Federation) error {
 	return nil
 }
 
-// Merge joins lists of one federation that several parties keep. Each may lack some parties. The result has the latest epoch, the newest
-// revocations, and every enrolment of any list that these do not rule out. All signatures are verified. Two lists with different parties in
-// one place are refused (ErrHeld): the operator revokes one of them first.
-func Merge(operator PublicKey, lists ...*List) (*List, error) {
-	if len(lists) == 0 {
-		return nil, fmt.Errorf("%w: no list", ErrMalformed)
-	}
+// merge joins lists, and verifies all signatures.
+func merge(operator PublicKey, lists []*List) (*List, error) {
 	// The newest epoch first: of two documents of one serial, the operator's latest key has signed the first.
 	sorted := slices.SortedStableFunc(slices.Values(lists), func(a, b *List) int { return cmp.Compare(len(b.Federation.Epochs), len(a.Federation.Epochs)) })
 	newest := slices.MaxFunc(sorted, func(a, b *List) int { return cmp.Compare(a.Revocations.serial(), b.Revocations.serial()) })
