@@ -34,35 +34,6 @@ type Part struct {
 	Proof     []Hash `json:"proof"`     // of package merkle
 }
 
-// excerpt is the part of a list with the parties at some places. tree is the list's.
-func (l *List) excerpt(tree *merkle.Tree, places ...Place) *List {
-	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []*Enrolment{}, Part: &Part{Enrolled: len(l.Enrolments), Positions: []int{}}}
-	for _, p := range places {
-		if i, found := l.at(p); found {
-			out.Enrolments, out.Part.Positions = append(out.Enrolments, l.Enrolments[i]), append(out.Part.Positions, i)
-		}
-	}
-	out.Part.Proof = lists.Map(tree.Prove(out.Part.Positions), func(h protocol.Hash) Hash { return Hash(h) })
-	return out
-}
-
-// added is the list of the parties that a list has and an older one lacks; false if more than that is new.
-func (l *List) added(old *List) (*List, bool) {
-	if old == nil || l.Federation.Latest() != old.Federation.Latest() || l.Revocations.serial() != old.Revocations.serial() {
-		return nil, false
-	}
-	out := &List{Federation: l.Federation, Revocations: l.Revocations, Enrolments: []*Enrolment{}, Added: true}
-	k := 0
-	for _, e := range l.Enrolments {
-		if k < len(old.Enrolments) && old.Enrolments[k].same(e) {
-			k++
-		} else {
-			out.Enrolments = append(out.Enrolments, e)
-		}
-	}
-	return out, true
-}
-
 // leaves are the hashes of the enrolments in a tree: each of a transcript of the domain "fedsim/admission/party/v1" with
 // the role, client, ticket's serial and identity.
 func (l *List) leaves() []protocol.Hash {

@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Log is an append-only list of entries, which keeps what must still be known after a crash (package store). Its methods are for one
@@ -346,9 +348,15 @@ func (r *Registry) Current() (*List, Hash, error) {
 // the place itself. It returns its text and the SHA-256 of that.
 func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
 	s := r.now.Load()
-	part := s.list // a list of no party has no part
-	if len(part.Enrolments) > 0 {
-		part = part.excerpt(s.tree(), ServerPlace, AggregatorPlace, p)
+	part := *s.list
+	if len(part.Enrolments) > 0 { // a list of no party has no part
+		part.Enrolments, part.Part = []*Enrolment{}, &Part{Enrolled: len(s.list.Enrolments), Positions: []int{}}
+		for _, place := range []Place{ServerPlace, AggregatorPlace, p} {
+			if i, found := s.list.at(place); found {
+				part.Enrolments, part.Part.Positions = append(part.Enrolments, s.list.Enrolments[i]), append(part.Part.Positions, i)
+			}
+		}
+		part.Part.Proof = lists.Map(s.tree().Prove(part.Part.Positions), func(h protocol.Hash) Hash { return Hash(h) })
 	}
 	text, err := part.Encode()
 	return text, sha256.Sum256(text), err
@@ -358,12 +366,20 @@ func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
 // nothing else has changed, else of the whole list, and nil if nothing has changed.
 func (r *Registry) Since(old *List) (now *List, text []byte, err error) {
 	s := r.now.Load()
-	more, ok := s.list.added(old)
-	switch {
-	case !ok:
-		text, err = s.text().bytes, s.text().err
-	case len(more.Enrolments) > 0:
-		text, err = more.Encode()
+	if old == nil || s.list.Federation.Latest() != old.Federation.Latest() || s.list.Revocations.serial() != old.Revocations.serial() {
+		whole := s.text()
+		return s.list, whole.bytes, whole.err
+	}
+	added, k := s.adding(), 0
+	for _, e := range s.list.Enrolments {
+		if k < len(old.Enrolments) && old.Enrolments[k].same(e) {
+			k++
+		} else {
+			added.Enrolments = append(added.Enrolments, e)
+		}
+	}
+	if len(added.Enrolments) > 0 {
+		text, err = added.Encode()
 	}
 	return s.list, text, err
 }
