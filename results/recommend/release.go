@@ -25,8 +25,8 @@ type release struct {
 	items    *dataset.Set // the catalogue, without ratings
 	features *dataset.ItemFeatures
 	place    map[string]int32
-	fitter   *experiment.Fitter       // nil: users are as the run left them
-	shared   map[string]*model.Matrix // matrices of the shared model, if users can be fitted
+	fitter   *experiment.Fitter // nil: users are as the run left them
+	shared   []model.Embeddings // of the shared model, if users can be fitted
 	dir      string
 }
 
@@ -36,11 +36,7 @@ func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*r
 	if err != nil {
 		return nil, err
 	}
-	r := &release{config: e.Config, items: items, features: e.Features, fitter: f, place: dataset.Places(items.ItemIDs), shared: make(map[string]*model.Matrix)}
-	for _, x := range all {
-		r.shared[x.Name] = x.Matrix
-	}
-	return r, nil
+	return &release{config: e.Config, items: items, features: e.Features, place: dataset.Places(items.ItemIDs), fitter: f, shared: all}, nil
 }
 
 // releaseOf opens the release in the folder of a finished run.
@@ -108,9 +104,8 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.items.Name, err)
 	}
-	named := make(map[string]*model.Matrix, len(r.shared)+len(result))
-	maps.Copy(named, r.shared)
-	for _, x := range result {
+	named := make(map[string]*model.Matrix)
+	for _, x := range slices.Concat(r.shared, result) {
 		named[x.Name] = x.Matrix
 	}
 	set := *r.items
