@@ -68,16 +68,13 @@ func (r *Recommender) Similar(text string, n int, by Near) (*Likeness, error) {
 	if norm(r.saved.Items.Row(of)) == 0 {
 		return nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", l.Item)
 	}
-	var counts []int // an inner product is large for items with many ratings, which these count
-	if by == Inner {
+	counts := make([]int, r.Data.Items)
+	if by == Inner && r.train != nil { // an inner product is large for items with many ratings
 		counts = r.trained()
 	}
 	near, scores, same := r.nearest(of, n, by)
 	for _, j := range near {
-		x := Neighbour{Item: itemOf(r.Data, int(j))}
-		if counts != nil {
-			x.Ratings = counts[j]
-		}
+		x := Neighbour{Item: itemOf(r.Data, int(j)), Ratings: counts[j]}
 		if by == Inner {
 			x.Inner = &scores[j]
 		} else {
@@ -118,11 +115,8 @@ func (r *Recommender) nearest(of, n int, by Near) (list []int32, scores []float6
 	return eval.Top(scores, n, but, of), scores, same
 }
 
-// trained counts the training ratings of every item; nil for a deployment's model.
+// trained counts the training ratings of every item.
 func (r *Recommender) trained() []int {
-	if r.train == nil {
-		return nil
-	}
 	counts := make([]int, r.Data.Items)
 	for u := range r.train.Len() {
 		items, _ := r.train.Row(u)
@@ -197,10 +191,10 @@ func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 	if !slices.Equal(a.Data.ItemIDs, b.Data.ItemIDs) {
 		return nil, fmt.Errorf("%w: one has %d, the other %d; compare runs on the same data", ErrOtherItems, len(a.Data.ItemIDs), len(b.Data.ItemIDs))
 	}
-	counts := a.trained()
-	if counts == nil {
+	if a.train == nil {
 		return nil, fmt.Errorf("%w: a deployment's model comes without the data of which items are popular by", ErrNotOwn)
 	}
+	counts := a.trained()
 	shared := make([]float64, len(counts)) // below 0: not known to both models
 	protocol.Workers(runtime.GOMAXPROCS(0)).Each(len(shared), func(j int) {
 		if shared[j] = -1; norm(a.saved.Items.Row(j)) == 0 || norm(b.saved.Items.Row(j)) == 0 {
