@@ -266,8 +266,14 @@ type Given struct {
 // ErrGiven is wrapped by the error for given ratings that cannot be used.
 var ErrGiven = errors.New("these ratings cannot be used")
 
-// AnswerTo recommends to any user by the ratings that the user gives. No rating is kept.
+// AnswerTo recommends to any user by the ratings that the user gives. No rating is kept. Without ratings it answers for a user of the
+// data as Answer does, and for any other user by popularity. A user may have no name: "".
 func (r *Recommender) AnswerTo(user string, given []Given, n int) (*Answer, error) {
+	if len(given) == 0 && user != "" {
+		if a, err := r.Answer(user, n); !errors.Is(err, ErrNotThere) || r.saved.Popularity == nil {
+			return a, err
+		}
+	}
 	if len(given) == 0 && r.saved.Popularity != nil {
 		a, err := r.Popular(n)
 		a.User = user

@@ -105,7 +105,7 @@ func (r *Recommender) replyToUser(q *http.Request) (any, error) {
 	if err != nil {
 		return nil, badf("user: %w", err)
 	}
-	return r.recommended(user, nil, n)
+	return r.AnswerTo(user, nil, n)
 }
 
 func (r *Recommender) replyToRatings(q *http.Request) (any, error) {
@@ -121,7 +121,7 @@ func (r *Recommender) replyToRatings(q *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.recommended(string(x.User), x.Ratings, x.Top)
+	return r.AnswerTo(string(x.User), x.Ratings, x.Top)
 }
 
 func (r *Recommender) replyToPairs(q *http.Request) (any, error) {
@@ -182,21 +182,6 @@ func Local(h http.Handler) http.Handler {
 	return loopback.Handler(h, func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusForbidden, problem{fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host)})
 	})
-}
-
-// recommended recommends by given ratings, else to a user of the run, else by popularity.
-func (r *Recommender) recommended(user string, given []Given, n int) (*Answer, error) {
-	if user == "" || len(given) > 0 {
-		return r.AnswerTo(user, given, n)
-	}
-	a, err := r.Answer(user, n)
-	if errors.Is(err, ErrNotThere) {
-		if popular, failed := r.Popular(n); failed == nil {
-			popular.User = user
-			return popular, nil
-		}
-	}
-	return a, err
 }
 
 // texts returns ids as texts; "" for null.
