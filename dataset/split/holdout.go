@@ -90,6 +90,21 @@ type HoldOut struct {
 	Seen bool
 }
 
+// Known returns the ratings by which a model knows its users: of the training, and the histories of users that training has not seen.
+// h may be nil: nothing is held out.
+func (h *HoldOut) Known(training dataset.Ratings) dataset.Ratings {
+	if h == nil || h.Seen {
+		return training
+	}
+	all := dataset.Ratings{Users: training.Users, Items: training.Items}
+	for _, part := range []dataset.Ratings{training, h.Validation.History, h.Test.History} {
+		part.Each(func(u, j int32, x float32) {
+			all.User, all.Item, all.Value = append(all.User, u), append(all.Item, j), append(all.Value, x)
+		})
+	}
+	return all
+}
+
 // HeldOut are users that training has not seen. Their embeddings are computed from the
 // history, and recommendations for them are compared with the target.
 type HeldOut struct {

@@ -124,22 +124,6 @@ func (atOnce) restore([]byte) error {
 }
 func (atOnce) matrices(protocol.Runner) []model.Named { return nil }
 
-// histories returns the ratings by which a model knows its users: the training ratings and the
-// histories of held-out users.
-func histories(s *algorithm.Setup) *dataset.Rows {
-	all := dataset.Ratings{Users: s.Ratings.Users, Items: s.Ratings.Items}
-	parts := []dataset.Ratings{s.Ratings}
-	if s.Held != nil && !s.Held.Seen {
-		parts = append(parts, s.Held.Validation.History, s.Held.Test.History)
-	}
-	for _, p := range parts {
-		p.Each(func(u, j int32, x float32) {
-			all.User, all.Item, all.Value = append(all.User, u), append(all.Item, j), append(all.Value, x)
-		})
-	}
-	return all.ByUser()
-}
-
 // turned returns ratings with users and items in each other's place, by item.
 func turned(r dataset.Ratings) *dataset.Rows {
 	return dataset.Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()

@@ -34,7 +34,7 @@ func ease() *method {
 			if s.Data.Items > mostEASEItems {
 				return nil, config.Errorf("algorithm ease: the weights between %d items do not fit in memory; at most %d items do. ials takes more", s.Data.Items, mostEASEItems)
 			}
-			return &linear{train: s.Train, known: histories(s), items: s.Data.Items, ridge: ridge.Value(s.Config)}, nil
+			return &linear{train: s.Train, known: s.Held.Known(s.Ratings).ByUser(), items: s.Data.Items, ridge: ridge.Value(s.Config)}, nil
 		},
 	}
 }
@@ -161,7 +161,7 @@ func itemKNN() *method {
 		passes: once,
 		start: func(s *algorithm.Setup) (learner, error) {
 			return &nearest{
-				users: s.Train, known: histories(s), train: s.Ratings,
+				users: s.Train, known: s.Held.Known(s.Ratings).ByUser(), train: s.Ratings,
 				most: neighbours.Int(s.Config), shrinkage: shrinkage.Value(s.Config),
 			}, nil
 		},

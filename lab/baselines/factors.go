@@ -37,7 +37,7 @@ type factors struct {
 func newFactors(s *algorithm.Setup, userWidth, itemWidth int) factors {
 	return factors{
 		users: model.NewMatrix(s.Data.Users, userWidth), items: model.NewMatrix(s.Data.Items, itemWidth),
-		train: s.Train, known: histories(s),
+		train: s.Train, known: s.Held.Known(s.Ratings).ByUser(),
 	}
 }
 

@@ -142,25 +142,12 @@ func openOwn(dir string, c config.Config, m results.Manifest, set *dataset.Set) 
 		return nil, nil, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
 			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), parts.Digest)
 	}
-	r := &Recommender{Config: c, Data: set, train: known(parts).ByUser()}
+	r := &Recommender{Config: c, Data: set, train: parts.Held.Known(parts.Train).ByUser()}
 	r.later = sync.OnceValues(func() (*release, error) { return releaseOf(dir, c) })
 	if err = r.loadRun(dir); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return r, parts, nil
-}
-
-// known returns the ratings that embeddings were made from: the training ratings and the histories of held-out users.
-func known(p *split.Parts) dataset.Ratings {
-	h := p.Held
-	if h == nil || h.Seen {
-		return p.Train
-	}
-	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
-	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
-		all.User, all.Item, all.Value = append(all.User, part.User...), append(all.Item, part.Item...), append(all.Value, part.Value...)
-	}
-	return all
 }
 
 // loadRun reads the model of a finished run.

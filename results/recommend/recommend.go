@@ -155,7 +155,7 @@ func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
 	all := model.Indices(e.Data.Items)
 	r := &Recommender{Config: e.Config, Data: e.Data, train: e.Train}
 	if e.Held != nil {
-		r.train = known(e.Split).ByUser()
+		r.train = e.Held.Known(e.Ratings).ByUser()
 	}
 	r.saved = &algorithm.Saved{Score: func(user int, out []float64) { m.Predict(user, all, out) }}
 	if o, ok := m.Predictor.(model.Orderer); ok && r.Stars() {
