@@ -73,11 +73,8 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 	if err != nil {
 		return nil, err
 	}
-	var v *model.Matrix
-	if t.steps != nil {
-		v = t.steps.v
-	}
-	if v, err = t.params.receive(p.Broadcast, t.params.Items, v); err != nil {
+	v, err := t.params.receive(p.Broadcast, t.params.Items)
+	if err != nil {
 		return nil, err
 	}
 	if t.steps == nil {
@@ -85,6 +82,7 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 			return nil, err
 		}
 	}
+	t.steps.v = v
 	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
 		return nil, err
 	}
@@ -141,7 +139,7 @@ func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 
 // Finish runs stage 3, for the party's own use.
 func (t *Horizontal) Finish(shared []byte, run protocol.Runner) error {
-	v, err := t.params.receive(shared, t.params.Items, nil)
+	v, err := t.params.receive(shared, t.params.Items)
 	if err != nil {
 		return err
 	}
@@ -222,7 +220,7 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 				row[c] = x
 			}
 		}
-		if s.params.projects() {
+		if s.params.Clipping != GradientClipping {
 			Project(row, s.params.MaxRating) // an average of feasible points is feasible, except for rounding
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/modelserver"
@@ -115,16 +117,8 @@ func (t *User) gradient(r model.Ratings, from, to int, v model.Broadcast) protoc
 
 // clip scales x down to norm c if it is longer.
 func clip(x []float64, c float64) {
-	var norm2 float64
-	for _, v := range x {
-		norm2 += v * v
-	}
-	if norm2 <= c*c {
-		return
-	}
-	scale := c / math.Sqrt(norm2)
-	for i := range x {
-		x[i] *= scale
+	if norm2 := model.Dot(x, x); !(norm2 <= c*c) {
+		floats.Scale(c/math.Sqrt(norm2), x)
 	}
 }
 

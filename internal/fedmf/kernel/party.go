@@ -25,9 +25,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -142,16 +146,18 @@ func (p PartyParams) Sensitivity(both bool) float64 {
 
 func (p PartyParams) langevin() bool { return p.Clipping == ResidualClipping }
 
+// project makes an embedding feasible. Where gradients alone are clipped every embedding is, and it is limited so that
+// products do not overflow.
 func (p PartyParams) project(x []float64) {
-	if !p.langevin() {
+	switch p.Clipping {
+	case GradientClipping:
+		dense.ClampAll(x, farthest*math.Sqrt(p.MaxRating))
+	case ResidualClipping:
+		clip(x, math.Sqrt(p.MaxRating))
+	default:
 		Project(x, p.MaxRating)
-		return
 	}
-	clip(x, math.Sqrt(p.MaxRating))
 }
-
-// projects reports whether embeddings are projected after each step.
-func (p PartyParams) projects() bool { return p.Clipping != GradientClipping }
 
 // Shared names the only release of VFL- and HFL-SGDMF and its phase: the weighted sum of the
 // parties' versions of the shared embeddings, followed by the sum of their weights.
@@ -166,7 +172,7 @@ const averageScale = 1 << 24
 // the quotient of the sums is the average over the parties that took part.
 func (p PartyParams) Release(rows int) protocol.Release {
 	largest := math.Sqrt(p.MaxRating)
-	if !p.projects() {
+	if p.Clipping == GradientClipping {
 		largest *= 16 // only the size of the ring bounds them: larger values are clamped
 	}
 	return p.release(rows, largest)
@@ -189,14 +195,11 @@ func (p PartyParams) release(rows int, largest float64) protocol.Release {
 	}
 }
 
-// weighted returns a party's contribution: w·x clamped to the release's bound, then w.
+// weighted returns a party's contribution: w·x and then w, which is at most 1, clamped to the release's bound.
 func weighted(x *model.Matrix, w float64, r protocol.Release) protocol.Vector {
-	out := make([]float64, len(x.Data())+1)
-	for i, v := range x.Data() {
-		out[i] = min(max(w*v, -r.LInf), r.LInf)
-	}
-	out[len(x.Data())] = w
-	return protocol.Vector{Value: out}
+	value := slices.Concat(x.Data(), []float64{1})
+	floats.Scale(w, value)
+	return protocol.Vector{Value: dense.ClampAll(value, r.LInf)}
 }
 
 // batch returns the divisor of a sum of sampled gradients: the expected number of sampled ratings
@@ -230,36 +233,27 @@ func (p PartyParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.N
 // and far below numbers whose products overflow.
 const farthest = 1e6
 
-// receive decodes shared embeddings of the given number of rows into m, which is made if it is nil.
-// The sensitivity holds for feasible embeddings only, and the sender may be dishonest. So they are
-// projected if the party projects its own. They are refused, and m stays as it is, if they are not
-// finite or so large that gradients would not be.
-func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*model.Matrix, error) {
+// receive decodes shared embeddings of the given number of rows.
+func (p PartyParams) receive(broadcast []byte, rows int) (*model.Matrix, error) {
 	b, err := model.NewBroadcast(broadcast, rows, p.Rank)
 	if err != nil {
 		return nil, err
 	}
-	row := make([]float64, p.Rank)
-	for i := range rows {
-		if err = p.acceptable(b.Row(i, row)); err != nil {
-			return nil, fmt.Errorf("fedmf: row %d of the broadcast embeddings %w", i, err)
-		}
-	}
-	if m = b.Into(m); p.projects() {
-		for i := range rows {
-			p.project(m.Row(i))
-		}
-	}
-	return m, nil
+	m := b.Matrix()
+	return m, p.accept("broadcast embeddings", m)
 }
 
-// acceptable refuses a row that is not finite, or far beyond the rows of any run.
-func (p PartyParams) acceptable(row []float64) error {
+// accept projects embeddings that come from elsewhere, since the sensitivity holds for feasible embeddings only, and the sender
+// may be dishonest. It refuses embeddings that are not finite, or so large that gradients would not be.
+func (p PartyParams) accept(what string, m *model.Matrix) error {
 	most := farthest * math.Sqrt(p.MaxRating)
-	for _, x := range row {
+	for i, x := range m.Data() {
 		if !(math.Abs(x) <= most) { // written this way, it refuses NaN
-			return fmt.Errorf("holds %v; coordinates are at most %g", x, most)
+			return fmt.Errorf("fedmf: row %d of the %s holds %v; coordinates are at most %g", i/p.Rank, what, x, most)
 		}
+	}
+	for i := range m.Rows() {
+		p.project(m.Row(i))
 	}
 	return nil
 }
@@ -375,11 +369,7 @@ func Project(x []float64, r float64) {
 
 // Shrink scales x, whose squared norm is norm2, to a squared norm of at most r.
 func Shrink(x []float64, norm2, r float64) {
-	if norm2 <= r {
-		return
-	}
-	scale := math.Sqrt(r / norm2)
-	for i := range x {
-		x[i] *= scale
+	if !(norm2 <= r) {
+		floats.Scale(math.Sqrt(r/norm2), x)
 	}
 }

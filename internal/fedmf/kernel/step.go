@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -257,9 +258,7 @@ func (s *stepper) add(row int, u []float64, r model.Ratings, both bool) {
 	switch s.params.Clipping {
 	case EmbeddingClipping:
 	case ResidualClipping:
-		for k, e := range s.residuals {
-			s.residuals[k] = min(max(e, -s.params.MaxRating), s.params.MaxRating)
-		}
+		dense.ClampAll(s.residuals, s.params.MaxRating)
 	default:
 		s.clip(u, r, both)
 	}
@@ -397,20 +396,12 @@ func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	return normal.Add(x.Data(), s.noise)
 }
 
-// shift adds gain·grad to a row and projects it. If rows are not projected, it limits the row so
-// that products do not overflow.
+// shift adds gain·grad to a row and projects it.
 func (s *stepper) shift(row, grad []float64, gain float64) {
 	for c, g := range grad {
 		row[c] += gain * g
 	}
-	if s.params.projects() {
-		s.params.project(row)
-		return
-	}
-	most := farthest * math.Sqrt(s.params.MaxRating)
-	for c, x := range row {
-		row[c] = min(max(x, -most), most)
-	}
+	s.params.project(row)
 }
 
 // gapOf returns the geometric gap of 64 random bits. perLog is 1/log(1-q): the gap is at least g

@@ -104,7 +104,7 @@ func (t *Vertical) receive(broadcast []byte) error {
 		model.Round(t.Users.Data())
 		return nil
 	}
-	u, err := t.params.receive(broadcast, t.params.Users, t.Users)
+	u, err := t.params.receive(broadcast, t.params.Users)
 	if err == nil {
 		t.Users = u
 	}
@@ -230,13 +230,8 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	if err := model.ReadFloats(v.Data(), s.Embeddings); err != nil {
 		return err
 	}
-	for i := range t.Items { // as of a broadcast: the sensitivity holds for feasible embeddings only
-		if err := t.params.acceptable(v.Row(i)); err != nil {
-			return fmt.Errorf("fedmf: row %d of the state %w", i, err)
-		}
-		if t.params.projects() {
-			t.params.project(v.Row(i))
-		}
+	if err := t.params.accept("state", v); err != nil {
+		return err
 	}
 	if err := t.prepare(src); err != nil {
 		return err
