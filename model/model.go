@@ -252,14 +252,8 @@ func (b Broadcast) Row(j int, dst []float64) []float64 {
 }
 
 // Matrix decodes the whole.
-func (b Broadcast) Matrix() *Matrix { return b.Into(nil) }
-
-// Into decodes the whole into m, which has the same shape and is made if it is nil,
-// and returns it.
-func (b Broadcast) Into(m *Matrix) *Matrix {
-	if m == nil {
-		m = NewMatrix(len(b.b)/4/b.cols, b.cols)
-	}
+func (b Broadcast) Matrix() *Matrix {
+	m := NewMatrix(len(b.b)/4/b.cols, b.cols)
 	for j := range m.rows {
 		b.Row(j, m.Row(j))
 	}
