@@ -128,7 +128,7 @@ func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 		return nil, err
 	}
 	g := s.gradV.Clone()
-	if err := s.addNoise(g, s.z*p.Sensitivity(false)); err != nil {
+	if err := s.addNoise(g.Data(), s.z*p.Sensitivity(false)); err != nil {
 		return nil, err
 	}
 	for i := range g.Data() {

@@ -333,29 +333,15 @@ const blockSize = 2048
 // gradient of the given rows; rows nil: of all. Without noise only rows with a
 // gradient move.
 func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma float64) error {
-	if s.noise == nil {
-		for k := range len(grad) / x.Cols() {
-			i := k
-			if rows != nil {
-				i = rows[k]
-			}
-			s.shift(x.Row(i), grad[k*x.Cols():(k+1)*x.Cols()], gain)
-		}
-		return nil
-	}
 	deviation := gain * sigma
 	if s.params.langevin() {
 		deviation = s.langevin(x, gain, deviation)
 	}
-	normal, err := noise.NewGaussian(deviation)
-	if err != nil {
-		return fmt.Errorf("fedmf: %w", err)
-	}
 	step := max(1, blockSize/x.Cols())
 	for from := 0; from < x.Rows(); from += step {
 		to := min(from+step, x.Rows())
-		if err := normal.Add(x.Data()[from*x.Cols():to*x.Cols()], s.noise); err != nil {
-			return fmt.Errorf("fedmf: drawing noise: %w", err)
+		if err := s.addNoise(x.Data()[from*x.Cols():to*x.Cols()], deviation); err != nil {
+			return err
 		}
 		for i := from; i < to; i++ {
 			var g []float64
@@ -365,7 +351,9 @@ func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma 
 			case len(rows) > 0 && rows[0] == i:
 				g, grad, rows = grad[:x.Cols()], grad[x.Cols():], rows[1:]
 			}
-			s.shift(x.Row(i), g, gain)
+			if g != nil || s.noise != nil {
+				s.shift(x.Row(i), g, gain)
+			}
 		}
 	}
 	return nil
@@ -384,8 +372,8 @@ func (s *stepper) langevin(x *model.Matrix, gain, private float64) float64 {
 	return max(private, math.Sqrt(2*half))
 }
 
-// addNoise adds noise to a whole matrix, if any is to be added.
-func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
+// addNoise adds noise to every coordinate, if any is to be added.
+func (s *stepper) addNoise(x []float64, sigma float64) error {
 	if s.noise == nil {
 		return nil
 	}
@@ -393,7 +381,10 @@ func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	if err != nil {
 		return fmt.Errorf("fedmf: %w", err)
 	}
-	return normal.Add(x.Data(), s.noise)
+	if err = normal.Add(x, s.noise); err != nil {
+		return fmt.Errorf("fedmf: drawing noise: %w", err)
+	}
+	return nil
 }
 
 // shift adds gain·grad to a row and projects it.

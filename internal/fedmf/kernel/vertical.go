@@ -294,12 +294,10 @@ func (p PartyParams) Watch(both, gradients, full bool, n protocol.Noise, src ent
 			return 0, err
 		}
 		if gradients {
-			g := s.gradV.Clone()
-			err := s.addNoise(g, s.z*bound)
-			return model.Dot(g.Data(), toward) / bound, err
+			err := s.addNoise(s.gradV.Data(), s.z*bound)
+			return model.Dot(s.gradV.Data(), toward) / bound, err
 		}
-		v := start(ratings)
-		moved := v.Data()
+		var moved []float64
 		if both {
 			u := start(1)
 			if err := s.move(u, s.gradU, s.touched, watchGain, s.z*bound); err != nil {
@@ -307,12 +305,11 @@ func (p PartyParams) Watch(both, gradients, full bool, n protocol.Noise, src ent
 			}
 			moved = u.Data()
 		}
+		v := start(ratings)
 		if err := s.move(v, s.gradV.Data(), nil, watchGain, s.z*bound); err != nil {
 			return 0, err
 		}
-		if both {
-			moved = append(moved, v.Data()...)
-		}
+		moved = append(moved, v.Data()...)
 		for i := range moved {
 			moved[i] = (moved[i] - middle) / watchGain
 		}
