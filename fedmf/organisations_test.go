@@ -223,10 +223,10 @@ func TestPartitionReachesTheParties(t *testing.T) {
 		owned := make([]int, e.Data.Items)
 		for k, of := range f.Trainers {
 			p := of.(*kernel.Vertical)
-			if !slices.Equal(p.Items, partiesOf(e).parts[k]) {
-				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Items, partiesOf(e).parts[k])
+			if !slices.Equal(p.Own, partiesOf(e).parts[k]) {
+				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Own, partiesOf(e).parts[k])
 			}
-			for _, j := range p.Items {
+			for _, j := range p.Own {
 				owned[j]++
 			}
 		}

@@ -89,7 +89,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
-		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: model.At(x.setup.Data.ItemIDs, t.Items)}}
+		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: model.At(x.setup.Data.ItemIDs, t.Own)}}
 	}}, nil
 }
 
@@ -195,7 +195,7 @@ func (p *verticalParties) items() *model.Matrix {
 	all := model.NewMatrix(p.setup.Data.Items, p.params.Rank)
 	for _, t := range p.parties {
 		v := t.Embeddings()
-		for i, j := range t.Items {
+		for i, j := range t.Own {
 			copy(all.Row(int(j)), v.Row(i))
 		}
 	}
@@ -224,7 +224,7 @@ func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
 	start := p.params.StartUsers(p.setup.Data.Users)
 	for k, t := range p.parties {
 		s.of = append(s.of, &model.Factors{Users: cmp.Or(t.Users, start), Items: items})
-		for _, j := range t.Items {
+		for _, j := range t.Own {
 			s.party[j] = int32(k)
 		}
 	}

@@ -65,7 +65,7 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		}
 		without, more := partyOf(t, e, tt.which, whole), partyOf(t, e, tt.which, file)
 		if tt.rows == nil {
-			owned := opened.Federation(t, sim).Trainers[tt.which.Part-1].(*kernel.Vertical).Items
+			owned := opened.Federation(t, sim).Trainers[tt.which.Part-1].(*kernel.Vertical).Own
 			tt.rows = func(user, item string) bool {
 				own := slices.ContainsFunc(owned, func(j int32) bool { return sim.Data.ItemIDs[j] == item })
 				return strings.HasPrefix(item, "new-") || user == "a stranger" && own

@@ -231,7 +231,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 				sim := opened.Experiment(t, "split.test=0 "+"algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
-					items := of.(*kernel.Vertical).Items
+					items := of.(*kernel.Vertical).Own
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
 					for what, party := range map[string]*experiment.Party{
 						"alone": partyOf(t, e, algorithm.PartyData{IDs: model.At(sim.Data.ItemIDs, items)}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),

@@ -158,12 +158,12 @@ func TestVerticalIsFMF(t *testing.T) {
 			if err := v.Finish(server.Model(), serial{}); err != nil {
 				t.Fatal(err)
 			}
-			mk := float64(len(v.Items))
+			mk := float64(len(v.Own))
 			for range c.kappas {
 				_, gv := ref.gradients(k, ref.u, ref.v)
 				descend(ref.v, gv, 0.03*n*fall(all, all)*mk/m/(n*mk*tau))
 			}
-			for i, j := range v.Items {
+			for i, j := range v.Own {
 				checkNear(t, "V", model.Wrap(1, rank, ref.v.Row(int(j))), model.Wrap(1, rank, v.exact().Row(i)))
 			}
 		}

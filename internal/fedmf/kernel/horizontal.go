@@ -13,15 +13,9 @@ import (
 // Horizontal is a party of HFL-SGDMF, which holds all ratings of its own users: a client.Trainer. V
 // is shared; U_k never leaves the party (FMF paper, section 5).
 type Horizontal struct {
-	params  *PartyParams
-	Own     []int32 // its users, as indices of all users
-	ratings *table  // all of them
-	weight  float64 // n_k/n
+	party
 	// Gradients makes the party send the normalised noisy gradient of V of one step instead of the trained V: HFL-synSGD, with T' = 1.
 	Gradients bool
-
-	steps *stepper      // nil before the first round
-	Users *model.Matrix // U_k, which the party never shares, as trained in stages 1 and 2: a row for each of Own; nil before the first round
 	// Tuned has the party's own versions of the embeddings after stage 3; nil before.
 	Tuned *model.Factors
 }
@@ -31,29 +25,15 @@ func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizo
 	if len(users) == 0 || len(users) != len(rows) {
 		return nil, errors.New("fedmf: a party of HFL must have at least one user, and the ratings of each")
 	}
-	if err := errors.Join(checkOwned("user", users, p.Users), CheckRatings(rows, p.Items, p.MaxRating)); err != nil {
-		return nil, err
-	}
-	return &Horizontal{params: p, Own: users, ratings: newTable(rows), weight: float64(len(users)) / float64(p.Users)}, nil
+	common, err := newParty(p, "user", users, p.Users, rows, p.Items)
+	return &Horizontal{party: common}, err
 }
 
 // Finished reports whether stage 3 has run.
 func (t *Horizontal) Finished() bool { return t.Tuned != nil }
 
-// prepare trims the ratings, and starts U_k by stage 1, without noise. A user's embedding follows
-// from the user's own ratings and the public start.
-func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.Runner) error {
-	trimmed, err := t.params.trimmed(t.ratings, src)
-	if err != nil {
-		return err
-	}
-	t.Users = t.begin(v, run)
-	t.steps = newStepper(t.params, trimmed, v)
-	return nil
-}
-
 // begin returns U_k after stage 1: fitted to all ratings, or with RandomUsers the start with the
-// spread of V, by the public seed.
+// spread of V, by the public seed. A user's embedding follows from the user's own ratings and the public start, without noise.
 func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
 	p := t.params
 	if !p.RandomUsers {
@@ -78,63 +58,44 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 		return nil, err
 	}
 	if t.steps == nil {
-		if err = t.prepare(v, src, run); err != nil {
+		if err = t.prepare(v, src); err != nil {
 			return nil, err
 		}
+		t.Users = t.begin(v, run)
 	}
 	t.steps.v = v
-	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
+	if err = t.train(p.Round, n, src, t.step); err != nil {
 		return nil, err
 	}
 	if t.Gradients {
-		var g *model.Matrix
-		if g, err = t.noisyGradient(int(p.Round)); err != nil {
-			return nil, err
-		}
-		return []protocol.Vector{weighted(g, t.weight, p.Releases[0])}, nil
+		v = t.steps.gradV
 	}
-	for k := range t.params.LocalSteps {
-		var rate float64
-		if rate, err = t.step(int(p.Round-1)*t.params.LocalSteps + k + 1); err != nil {
-			return nil, err
-		}
-		if err = t.steps.move(t.steps.v, t.steps.gradV.Data(), nil, rate/t.params.batch(len(t.Own)), t.steps.z*t.params.Sensitivity(false)); err != nil {
-			return nil, err
-		}
-	}
-	return []protocol.Vector{weighted(t.steps.v, t.weight, p.Releases[0])}, nil
+	return []protocol.Vector{weighted(v, t.weight, p.Releases[0])}, nil
 }
 
-// step finds the gradient of V for one local step, takes the users' part of the step, without noise, and returns the rate of
-// V's part. Only V is noised: a user's embedding follows from the user's own ratings alone, and never leaves the party. If
-// users are not trained, no row is touched and nothing moves.
-func (t *Horizontal) step(number int) (rate float64, err error) {
+// step is one local step, of U_k without noise and of V with noise. A user's embedding follows from the user's own ratings alone,
+// and never leaves the party. If users are not trained, no row of U_k is touched. With Gradients V stays, and its gradient becomes
+// what the party sends: the noisy sum over the sample, divided by its public expectation.
+func (t *Horizontal) step(number int) error {
 	p, s, d := t.params, t.steps, t.Users.Cols()
-	if err = s.gradients(t.Users, p.TrainUsers); err != nil {
-		return 0, err
+	if err := s.gradients(t.Users, p.TrainUsers); err != nil {
+		return err
 	}
 	userRate, itemRate := p.rates(number)
 	for k, i := range s.touched {
 		s.shift(t.Users.Row(i), s.gradU[k*d:(k+1)*d], userRate/p.batch(p.Items))
 	}
-	return itemRate, nil
-}
-
-// noisyGradient returns the vector that HFL-synSGD sends: the noisy sum of the gradients of V over
-// a sample, divided by its public expectation. Users' embeddings take their own part of the step.
-func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
-	p, s := t.params, t.steps
-	if _, err := t.step(number); err != nil {
-		return nil, err
+	g, batch, sigma := s.gradV.Data(), p.batch(len(t.Own)), s.z*p.Sensitivity(false)
+	if !t.Gradients {
+		return s.move(s.v, g, nil, itemRate/batch, sigma)
 	}
-	g := s.gradV.Clone()
-	if err := s.addNoise(g.Data(), s.z*p.Sensitivity(false)); err != nil {
-		return nil, err
+	if err := s.addNoise(g, sigma); err != nil {
+		return err
 	}
-	for i := range g.Data() {
-		g.Data()[i] /= p.batch(len(t.Own))
+	for i := range g {
+		g[i] /= batch
 	}
-	return g, nil
+	return nil
 }
 
 // Finish runs stage 3, for the party's own use.
@@ -255,9 +216,10 @@ func (t *Horizontal) Snapshot() ([]byte, error) {
 // Resume restores U_k. The ratings are trimmed as they were before.
 func (t *Horizontal) Resume(snapshot []byte, src entropy.Source) error {
 	if t.steps == nil {
-		if err := t.prepare(t.params.StartItems(), src, protocol.Workers(1)); err != nil {
+		if err := t.prepare(t.params.StartItems(), src); err != nil {
 			return err
 		}
+		t.Users = model.NewMatrix(len(t.Own), t.params.Rank)
 	}
 	return model.ReadFloats(t.Users.Data(), snapshot)
 }

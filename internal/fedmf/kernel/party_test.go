@@ -230,13 +230,11 @@ func measure(t *testing.T, rng *rand.Rand, c sensitive, n int) (moved, declared 
 		edge(v.Row(rng.IntN(items)), 0)
 		rows[victim].Values = make([]float32, len(rows[victim].Values))
 	}
-	table := newTable(rows)
-	if p.ClipRatings > 0 {
-		var err error
-		if table, err = p.trimmed(table, simulated.New(uint64(n), "party")); err != nil {
-			t.Fatal(err)
-		}
+	party := party{params: &p, ratings: newTable(rows)}
+	if err := party.prepare(v, simulated.New(uint64(n), "party")); err != nil {
+		t.Fatal(err)
 	}
+	table := party.steps.ratings
 	with := sumOfGradients(t, &p, table, u, v, c)
 	without := sumOfGradients(t, &p, neighbour(rng, table, victim, c.unit), u, v, c)
 	for i := range with {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -41,6 +42,53 @@ func CheckRatings(rows []model.Ratings, items int, top float64) error {
 				return fmt.Errorf("fedmf: row %d rates item %d with %v; ratings are from 0 to %v", i, j, x, top)
 			}
 			last[j] = i + 1
+		}
+	}
+	return nil
+}
+
+// party is the common part of [Vertical] and [Horizontal].
+type party struct {
+	params  *PartyParams
+	Own     []int32  // the items (VFL) or users (HFL) of the party, as indices of all
+	ratings *table   // all ratings of the party
+	weight  float64  // share of Own in all items or users
+	steps   *stepper // nil before the first round
+	// Users is U as the party knows it (VFL), or U_k as trained in stages 1 and 2, which the party never shares (HFL). It is nil before
+	// the first round.
+	Users *model.Matrix
+}
+
+// newParty makes the part of a party with some of n items or users. rows are ratings of the given number of items.
+func newParty(p *PartyParams, what string, own []int32, n int, rows []model.Ratings, items int) (party, error) {
+	if err := errors.Join(checkOwned(what, own, n), CheckRatings(rows, items, p.MaxRating)); err != nil {
+		return party{}, err
+	}
+	return party{params: p, Own: own, ratings: newTable(rows), weight: float64(len(own)) / float64(n)}, nil
+}
+
+// prepare trims the ratings for steps that begin at v.
+func (t *party) prepare(v *model.Matrix, src entropy.Source) error {
+	trimmed := t.ratings
+	if t.params.ClipRatings > 0 {
+		rows, err := Trim(t.ratings.all(), t.params.ClipRatings, src.Stream("trim", 0))
+		if err != nil {
+			return err
+		}
+		trimmed = newTable(rows)
+	}
+	t.steps = newStepper(t.params, trimmed, v)
+	return nil
+}
+
+// train takes the T' local steps of a round. Steps have numbers from 1 over the whole run.
+func (t *party) train(round uint64, n protocol.Noise, src entropy.Source, step func(number int) error) error {
+	if err := t.steps.begin(n, src, "local-steps", round); err != nil {
+		return err
+	}
+	for k := range t.params.LocalSteps {
+		if err := step(int(round-1)*t.params.LocalSteps + k + 1); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -170,18 +218,6 @@ type stepper struct {
 	gradV     *model.Matrix
 	residuals []float64
 	gathered  model.Ratings
-}
-
-// trimmed returns a party's ratings as the party trains on them.
-func (p *PartyParams) trimmed(t *table, src entropy.Source) (*table, error) {
-	if p.ClipRatings == 0 {
-		return t, nil
-	}
-	rows, err := Trim(t.all(), p.ClipRatings, src.Stream("trim", 0))
-	if err != nil {
-		return nil, err
-	}
-	return newTable(rows), nil
 }
 
 func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {

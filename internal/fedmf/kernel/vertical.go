@@ -18,16 +18,11 @@ import (
 // client.Trainer. U is shared. V_k never leaves the party, except that the party may publish it at
 // the end. It is private by the noise of every step (FMF paper, section 4).
 type Vertical struct {
-	params  *PartyParams
-	Items   []int32 // owned by the party, as indices of the catalogue
-	ratings *table
-	weight  float64 // m_k/m
+	party
 	// Alone makes the party train by itself. It takes part in every round, for as many steps and as much noise, but keeps its
 	// own U and sends none. It is the local-only baseline.
 	Alone bool
 
-	steps    *stepper      // nil before the first round
-	Users    *model.Matrix // U as the party knows it; nil before the first round
 	source   entropy.Source
 	last     protocol.Noise // of the paid steps on V alone
 	finished bool
@@ -42,10 +37,8 @@ func NewVertical(p *PartyParams, items []int32, rows []model.Ratings) (*Vertical
 	if len(rows) != p.Users {
 		return nil, fmt.Errorf("fedmf: ratings of %d users for a party of VFL; there are %d", len(rows), p.Users)
 	}
-	if err := errors.Join(checkOwned("item", items, p.Items), CheckRatings(rows, len(items), p.MaxRating)); err != nil {
-		return nil, err
-	}
-	return &Vertical{params: p, Items: items, ratings: newTable(rows), weight: float64(len(items)) / float64(p.Items)}, nil
+	common, err := newParty(p, "item", items, p.Items, rows, len(items))
+	return &Vertical{party: common}, err
 }
 
 // StartUsers returns the start of U: FromUsers, or else the common start.
@@ -56,7 +49,7 @@ func (p Params) StartUsers(users int) *model.Matrix {
 	return p.uniform(users)
 }
 
-// Embeddings returns V_k, one row for each of Items, as the party may publish it. It is on the grid
+// Embeddings returns V_k, one row for each of Own, as the party may publish it. It is on the grid
 // of the party's messages, since the low bits of a float may tell the number that noise was added
 // to.
 func (t *Vertical) Embeddings() *model.Matrix {
@@ -80,21 +73,11 @@ func (t *Vertical) Finished() bool { return t.finished }
 
 // start returns the party's part of the common start of V.
 func (t *Vertical) start() *model.Matrix {
-	all, v := t.params.StartItems(), model.NewMatrix(len(t.Items), t.params.Rank)
-	for k, j := range t.Items {
+	all, v := t.params.StartItems(), model.NewMatrix(len(t.Own), t.params.Rank)
+	for k, j := range t.Own {
 		copy(v.Row(k), all.Row(int(j)))
 	}
 	return v
-}
-
-// prepare trims the ratings and starts V_k.
-func (t *Vertical) prepare(src entropy.Source) error {
-	trimmed, err := t.params.trimmed(t.ratings, src)
-	if err != nil {
-		return err
-	}
-	t.steps, t.source = newStepper(t.params, trimmed, t.start()), src
-	return nil
 }
 
 // receive takes up a broadcast U. A party that trains alone takes only the first, and its own
@@ -121,19 +104,14 @@ func (t *Vertical) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.R
 		return nil, err
 	}
 	if t.steps == nil {
-		if err = t.prepare(src); err != nil {
+		if err = t.prepare(t.start(), src); err != nil {
 			return nil, err
 		}
 	}
-	t.last = n
+	t.source, t.last = src, n
 	t.last.Steps -= t.params.LocalSteps
-	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
+	if err = t.train(p.Round, n, src, func(number int) error { return t.step(number, true) }); err != nil {
 		return nil, err
-	}
-	for k := range t.params.LocalSteps {
-		if err = t.step(int(p.Round-1)*t.params.LocalSteps+k+1, true); err != nil {
-			return nil, err
-		}
 	}
 	if t.Alone {
 		return []protocol.Vector{{Index: []uint32{uint32(len(t.Users.Data()))}, Value: []float64{t.weight}}}, nil
@@ -151,7 +129,7 @@ func (t *Vertical) step(number int, both bool) error {
 	sigma := s.z * p.Sensitivity(both)
 	userRate, itemRate := p.rates(number)
 	if both {
-		if err := s.move(t.Users, s.gradU, s.touched, userRate/p.batch(len(t.Items)), sigma); err != nil {
+		if err := s.move(t.Users, s.gradU, s.touched, userRate/p.batch(len(t.Own)), sigma); err != nil {
 			return err
 		}
 	}
@@ -199,7 +177,7 @@ func (t *Vertical) Save() ([]byte, error) {
 	if t.steps == nil {
 		return nil, nil
 	}
-	b, err := json.Marshal(verticalState{t.finished, t.last, t.Items, model.AppendFloats(nil, t.steps.v.Data()...)})
+	b, err := json.Marshal(verticalState{t.finished, t.last, t.Own, model.AppendFloats(nil, t.steps.v.Data()...)})
 	return append([]byte(verticalDomain), b...), err
 }
 
@@ -223,20 +201,20 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	case n.Steps > t.params.ItemSteps || !(n.SamplingRate > 0 && n.SamplingRate <= 1) || !(n.Multiplier >= 0):
 		return fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last round",
 			n.Steps, n.SamplingRate, n.Multiplier, t.params.ItemSteps)
-	case !slices.Equal(s.Items, t.Items):
-		return fmt.Errorf("fedmf: the state is of other items than the %d that the party owns", len(t.Items))
+	case !slices.Equal(s.Items, t.Own):
+		return fmt.Errorf("fedmf: the state is of other items than the %d that the party owns", len(t.Own))
 	}
-	v := model.NewMatrix(len(t.Items), t.params.Rank)
+	v := model.NewMatrix(len(t.Own), t.params.Rank)
 	if err := model.ReadFloats(v.Data(), s.Embeddings); err != nil {
 		return err
 	}
 	if err := t.params.accept("state", v); err != nil {
 		return err
 	}
-	if err := t.prepare(src); err != nil {
+	if err := t.prepare(v, src); err != nil {
 		return err
 	}
-	t.steps.v, t.last, t.finished = v, s.Last, s.Finished
+	t.source, t.last, t.finished = src, s.Last, s.Finished
 	return nil
 }
 

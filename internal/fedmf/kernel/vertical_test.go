@@ -302,8 +302,8 @@ func TestVerticalStarts(t *testing.T) {
 	if want := append(slices.Clone(all.Row(4)), all.Row(1)...); !cmp.Equal(want, party.exact().Data()) {
 		t.Errorf("V starts at %v, want rows 4 and 1 of the common start, %v", party.exact().Data(), want)
 	}
-	if party.Users != nil || party.Finished() || !cmp.Equal(party.Items, []int32{4, 1}) {
-		t.Errorf("a new party has U %v, finished %t, items %v", party.Users, party.Finished(), party.Items)
+	if party.Users != nil || party.Finished() || !cmp.Equal(party.Own, []int32{4, 1}) {
+		t.Errorf("a new party has U %v, finished %t, items %v", party.Users, party.Finished(), party.Own)
 	}
 	if err := party.Finish([]byte{1}, serial{}); err == nil || party.Finished() {
 		t.Errorf("a model of one byte: error %v, finished %t", err, party.Finished())
