@@ -81,31 +81,29 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if t.U == nil {
 		t.fit(r, v.Row)
 	}
-	n := len(r.Items)
-	if n == 0 {
+	if len(r.Items) == 0 {
 		return []protocol.Vector{{Index: []uint32{}}}, nil
 	}
 	if t.params.Contribution == AllRatings {
-		g := t.gradient(r, 0, n, v)
+		g := t.gradient(r, v)
 		clip(g.Value, t.params.Clip)
 		return []protocol.Vector{g}, nil
 	}
-	k, err := entropy.Uniform(src.Stream("sample-rating", p.Round), uint64(n))
+	k, err := entropy.Uniform(src.Stream("sample-rating", p.Round), uint64(len(r.Items)))
 	if err != nil {
 		return nil, err
 	}
-	return []protocol.Vector{t.gradient(r, int(k), int(k)+1, v)}, nil
+	return []protocol.Vector{t.gradient(model.Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}, v)}, nil
 }
 
-// gradient returns the gradient of Σ (x_j - <u, v_j>)² over the ratings from to to-1 with respect
-// to V: in each rated row -2u(x_j - <u, v_j>).
-func (t *User) gradient(r model.Ratings, from, to int, v model.Broadcast) protocol.Vector {
+// gradient returns the gradient of Σ (x_j - <u, v_j>)² over ratings with respect to V: in each
+// rated row -2u(x_j - <u, v_j>).
+func (t *User) gradient(r model.Ratings, v model.Broadcast) protocol.Vector {
 	d := t.params.Rank
-	g := protocol.Vector{Index: make([]uint32, to-from), Block: d, Value: make([]float64, (to-from)*d)}
-	for k := from; k < to; k++ {
-		j := r.Items[k]
-		g.Index[k-from] = uint32(j)
-		row := v.Row(int(j), g.Value[(k-from)*d:(k-from+1)*d])
+	g := protocol.Vector{Index: make([]uint32, len(r.Items)), Block: d, Value: make([]float64, len(r.Items)*d)}
+	for k, j := range r.Items {
+		g.Index[k] = uint32(j)
+		row := v.Row(int(j), g.Value[k*d:(k+1)*d])
 		Project(row, t.params.MaxRating) // the bound holds for feasible rows, and rounding may lead out
 		slope := -2 * (float64(r.Values[k]) - model.Dot(t.U, row))
 		for i := range d {
