@@ -67,11 +67,9 @@ func openParties(s *algorithm.Setup, p kernel.Params, f *family, parts split.Par
 
 // Strategy makes the server's side, with the shared embeddings at their start.
 func (x *partyInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	var start *model.Matrix
+	start := x.params.StartItems()
 	if x.ownItems {
 		start = x.params.StartUsers(len(x.ids))
-	} else {
-		start = x.params.StartItems()
 	}
 	run := modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session}
 	return kernel.NewAverage(x.params, start, x.gradients, run), nil
@@ -79,14 +77,10 @@ func (x *partyInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 
 // LocalSteps returns the noised steps of a party: where it owns items on users and items, and then on items alone.
 func (x *partyInstance) LocalSteps() []algorithm.LocalSteps {
-	var list []algorithm.LocalSteps
-	add := func(count int, sensitivity float64) {
-		if count > 0 {
-			list = append(list, algorithm.LocalSteps{Count: count, Sensitivity: sensitivity})
-		}
+	list := []algorithm.LocalSteps{{Count: x.params.Rounds * x.params.LocalSteps, Sensitivity: x.params.Sensitivity(x.ownItems)}}
+	if more := x.params.ItemSteps; more > 0 {
+		list = append(list, algorithm.LocalSteps{Count: more, Sensitivity: x.params.Sensitivity(false)})
 	}
-	add(x.params.Rounds*x.params.LocalSteps, x.params.Sensitivity(x.ownItems))
-	add(x.params.ItemSteps, x.params.Sensitivity(false))
 	return list
 }
 
