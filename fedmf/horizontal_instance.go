@@ -41,19 +41,11 @@ func (x *horizontalInstance) clients() (*horizontalParties, error) {
 	for k, users := range x.parts {
 		rows := lists.Map(users, func(u int32) model.Ratings { return x.setup.Row(int(u)) })
 		var err error
-		if p.parties[k], err = x.newParty(users, rows); err != nil {
+		if p.parties[k], err = kernel.NewHorizontal(&x.params, users, rows); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
-}
-
-func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*kernel.Horizontal, error) {
-	t, err := kernel.NewHorizontal(&x.params, users, rows)
-	if err == nil {
-		t.Gradients = x.gradients
-	}
-	return t, err
 }
 
 func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
@@ -65,7 +57,7 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 	for _, r := range rows {
 		ratings += len(r.Items)
 	}
-	t, err := x.newParty(users, rows)
+	t, err := kernel.NewHorizontal(&x.params, users, rows)
 	if err != nil {
 		return nil, err
 	}

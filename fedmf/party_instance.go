@@ -22,10 +22,9 @@ import (
 type partyInstance struct {
 	sharedRows
 
-	params    kernel.PartyParams
-	ownItems  bool // parties own items and not users
-	gradients bool
-	parts     split.Partition // each party's items or users; nil if they are private
+	params   kernel.PartyParams
+	ownItems bool            // parties own items and not users
+	parts    split.Partition // each party's items or users; nil if they are private
 }
 
 // openParties sets up parties that share embeddings.
@@ -34,7 +33,7 @@ func openParties(s *algorithm.Setup, p kernel.Params, f *family, parts split.Par
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
 	ownItems := f.about.Clients == algorithm.ItemParties
-	x := &partyInstance{sharedRows{s, "item_embeddings", s.Data.ItemIDs}, partyParamsOf(s, p, ownItems), ownItems, f.gradients, parts}
+	x := &partyInstance{sharedRows{s, "item_embeddings", s.Data.ItemIDs}, partyParamsOf(s, p, ownItems), ownItems, parts}
 	if ownItems {
 		x.sharedRows = sharedRows{s, "user_embeddings", s.Data.UserIDs}
 	}
@@ -54,7 +53,7 @@ func openParties(s *algorithm.Setup, p kernel.Params, f *family, parts split.Par
 		return nil, config.Wrap(err)
 	}
 	release := x.params.Release(rows)
-	if f.gradients {
+	if x.params.Gradients {
 		release = x.params.GradientRelease(s.Data.Users/s.Cohort.Clients, noise.Multiplier)
 	}
 	release.Noise = noise
@@ -72,7 +71,7 @@ func (x *partyInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 		start = x.params.StartUsers(len(x.ids))
 	}
 	run := modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session}
-	return kernel.NewAverage(x.params, start, x.gradients, run), nil
+	return kernel.NewAverage(x.params, start, run), nil
 }
 
 // LocalSteps returns the noised steps of a party: where it owns items on users and items, and then on items alone.
@@ -86,7 +85,7 @@ func (x *partyInstance) LocalSteps() []algorithm.LocalSteps {
 
 // Watch prepares the steps of a party, of the given kind among its LocalSteps.
 func (x *partyInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
-	return x.params.Watch(x.ownItems && kind == 0, x.gradients, full, x.setup.Schedule.Noise(), src)
+	return x.params.Watch(x.ownItems && kind == 0, full, x.setup.Schedule.Noise(), src)
 }
 
 // apart predicts by parties that have embeddings of their own, for all users and items.
@@ -127,7 +126,7 @@ func partyParamsOf(s *algorithm.Setup, p kernel.Params, ownItems bool) kernel.Pa
 		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: kernel.Clipping(clipping.Of(c)),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: ClipRatings.Int(c),
-		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate,
+		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), Gradients: gradients(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate,
 	}
 	if ownItems {
 		out.ItemSteps = itemSteps.Int(c)

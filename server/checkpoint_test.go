@@ -243,7 +243,7 @@ func algorithms(t *testing.T) map[string]server.Durable {
 		Rounds: 6, LocalSteps: 1, SamplingRate: 1, Density: 1, UserRate: 1e-2, ItemRate: 1e-2}
 	r = silo.Release(6)
 	r.Width = 40
-	average := kernel.NewAverage(silo, params.StartItems(), false, run(r))
+	average := kernel.NewAverage(silo, params.StartItems(), run(r))
 	return map[string]server.Durable{"LFL": lfl, "Average": average}
 }
 

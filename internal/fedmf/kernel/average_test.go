@@ -21,7 +21,8 @@ func newAverage(t *testing.T, p PartyParams, start *model.Matrix, gradients bool
 		noise.Steps = p.LocalSteps
 	}
 	r.Width, r.Noise = 40, noise
-	return NewAverage(p, start, gradients, modelserver.Server{Session: protocol.SessionID{1: 7}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Schedule: scheduleOf(p, r)})
+	p.Gradients = gradients
+	return NewAverage(p, start, modelserver.Server{Session: protocol.SessionID{1: 7}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Schedule: scheduleOf(p, r)})
 }
 
 // scheduleOf returns the schedule that asks for a release in every round. Where parties add noise, the last round pays for the

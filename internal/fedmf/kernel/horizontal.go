@@ -14,8 +14,6 @@ import (
 // is shared; U_k never leaves the party (FMF paper, section 5).
 type Horizontal struct {
 	party
-	// Gradients makes the party send the normalised noisy gradient of V of one step instead of the trained V: HFL-synSGD, with T' = 1.
-	Gradients bool
 	// Tuned has the party's own versions of the embeddings after stage 3; nil before.
 	Tuned *model.Factors
 }
@@ -67,7 +65,7 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 	if err = t.train(p.Round, n, src, t.step); err != nil {
 		return nil, err
 	}
-	if t.Gradients {
+	if t.params.Gradients {
 		v = t.steps.gradV
 	}
 	return []protocol.Vector{weighted(v, t.weight, p.Releases[0])}, nil
@@ -86,7 +84,7 @@ func (t *Horizontal) step(number int) error {
 		s.shift(t.Users.Row(i), s.gradU[k*d:(k+1)*d], userRate/p.batch(p.Items))
 	}
 	g, batch, sigma := s.gradV.Data(), p.batch(len(t.Own)), s.z*p.Sensitivity(false)
-	if !t.Gradients {
+	if !p.Gradients {
 		return s.move(s.v, g, nil, itemRate/batch, sigma)
 	}
 	if err := s.addNoise(g, sigma); err != nil {
@@ -139,18 +137,16 @@ func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *mod
 // the shared embeddings, by weight, over the parties that took part (FMF paper, figure 3, step s2).
 type Average struct {
 	*modelserver.Server
-	shared    *modelserver.Matrix
-	params    PartyParams
-	gradients bool
+	shared *modelserver.Matrix
+	params PartyParams
 }
 
-// NewAverage makes the strategy. Shared embeddings begin at start: U for VFL, V for HFL. With gradients
-// parties send normalised gradients of the shared embeddings instead of the embeddings (HFL-synSGD), and
-// the server takes the step. run has the session, its cohort, and the schedule with the release of
-// [PartyParams.Release] in every round, with width and the noise of its local steps set.
-func NewAverage(p PartyParams, start *model.Matrix, gradients bool, run modelserver.Server) *Average {
+// NewAverage makes the strategy. Shared embeddings begin at start: U for VFL, V for HFL. run has the session,
+// its cohort, and the schedule with the release of [PartyParams.Release] in every round, or with Gradients
+// of [PartyParams.GradientRelease], with width and the noise of its local steps set.
+func NewAverage(p PartyParams, start *model.Matrix, run modelserver.Server) *Average {
 	shared := &modelserver.Matrix{Matrix: start.Clone()}
-	return &Average{newServer("average", run, shared), shared, p, gradients}
+	return &Average{newServer("average", run, shared), shared, p}
 }
 
 // newServer completes the part of a strategy that does not depend on what a sum does to the shared embeddings.
@@ -167,15 +163,12 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 	if !(weight > 0) {
 		return nil
 	}
-	rate := 0.0
-	if s.gradients {
-		_, rate = s.params.rates(int(p.Round))
-	}
+	_, rate := s.params.rates(int(p.Round))
 	run.Each(s.shared.Rows(), func(i int) {
 		row := s.shared.Row(i)
 		for c := range row {
 			x := sum[i*d+c] / weight
-			if s.gradients {
+			if s.params.Gradients {
 				row[c] += rate * x
 			} else {
 				row[c] = x

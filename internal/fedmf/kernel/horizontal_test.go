@@ -54,9 +54,8 @@ func TestHorizontalNoise(t *testing.T) {
 // their release.
 func TestSentGradients(t *testing.T) {
 	p, _, item := noisy(dp.User, EmbeddingClipping)
-	p.Users, p.Items, p.LocalSteps, p.TrainUsers = 4000, 20_000, 1, true
+	p.Users, p.Items, p.LocalSteps, p.TrainUsers, p.Gradients = 4000, 20_000, 1, true, true
 	party := newHorizontal(t, &p, model.Indices(1000), make([]model.Ratings, 1000))
-	party.Gradients = true
 	pl := planOf(&p, 1, p.StartItems(), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1})
 	pl.Releases[0] = p.GradientRelease(1000, 0.7)
 	pl.Releases[0].Width, pl.Releases[0].Noise = 40, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1}
@@ -69,10 +68,9 @@ func TestSentGradients(t *testing.T) {
 
 	rng := rand.New(rand.NewPCG(3, 3))
 	p = soundParams(10, 6, 2)
-	p.Density, p.TrainUsers, p.UserRate = 0.3, true, 0.01
+	p.Density, p.TrainUsers, p.UserRate, p.Gradients = 0.3, true, 0.01, true
 	rows := someRatings(rng, 4, 6, 0.5)
 	party = newHorizontal(t, &p, model.Indices(4), rows)
-	party.Gradients = true
 	v := someMatrix(rng, 6, 2)
 	pl = planOf(&p, 1, v, protocol.Noise{})
 	pl.Releases[0] = p.GradientRelease(4, 0)

@@ -63,6 +63,9 @@ type PartyParams struct {
 	// TrainUsers makes an HFL party move its user embeddings in every step ("train-both" in the
 	// paper) instead of only fitting them before it trains V.
 	TrainUsers bool
+	// Gradients makes HFL parties send the normalised noisy gradient of V of one step instead of the trained V, and the server take
+	// the step: HFL-synSGD, with T' = 1.
+	Gradients bool
 	// RandomUsers leaves stage 1 out of an HFL party. Its user embeddings begin near the common
 	// start at random, and stages 2 and 3 continue from there: the vanilla form of FMF (FMF paper,
 	// figure 3(a) and section 5.3). It needs TrainUsers; otherwise nothing would train the users

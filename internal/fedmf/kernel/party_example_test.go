@@ -21,7 +21,7 @@ func ExampleVertical() {
 	}
 	release := p.Release(p.Users)
 	release.Width = 32
-	server := kernel.NewAverage(p, p.StartUsers(2), false, modelserver.Server{Cohort: protocol.Cohort{Clients: 2},
+	server := kernel.NewAverage(p, p.StartUsers(2), modelserver.Server{Cohort: protocol.Cohort{Clients: 2},
 		Schedule: protocol.Schedule{{Rounds: 1, Phase: release.Name, Releases: []protocol.Release{release}}}})
 	plan, _, err := server.Next()
 	if err != nil {

@@ -43,7 +43,8 @@ func strategies(t testing.TB) map[string]durable {
 	for name, gradients := range map[string]bool{"average": false, "gradients": true} {
 		r := p.Release(3)
 		r.Width = 40
-		out[name] = NewAverage(p, p.StartItems(), gradients, run(r))
+		p.Gradients = gradients
+		out[name] = NewAverage(p, p.StartItems(), run(r))
 	}
 	return out
 }

@@ -227,14 +227,13 @@ func (t *Vertical) Resume(state []byte, src entropy.Source) error { return t.Res
 const watchGain = 1e-6
 
 // Watch prepares local steps of a party on the data of one unit, which moves embeddings as far as its bound allows, if
-// full, or else on no data. They are on users and items (both) or on items alone, and with gradients they send the noisy
-// gradient. The returned function takes a step and returns how far it went towards the unit's gradient, in sensitivities:
+// full, or else on no data. They are on users and items (both) or on items alone. The returned function takes a step and returns how far it went towards the unit's gradient, in sensitivities:
 // 0, or 1 if the unit exists and is sampled, plus noise of deviation z.
 //
 // The worst embeddings are u = v_j = √R·e for a rating of 0, whose error is the whole scale. Its gradient is 2R^{3/2} long
 // in both (FMF paper, section 4.1.1), and the gradients of all ratings of a user point the same way. The moved embeddings
 // are in the middle of the ball.
-func (p PartyParams) Watch(both, gradients, full bool, n protocol.Noise, src entropy.Source) (func() (float64, error), error) {
+func (p PartyParams) Watch(both, full bool, n protocol.Noise, src entropy.Source) (func() (float64, error), error) {
 	ratings := 1
 	if p.Unit == dp.User {
 		ratings = max(1, p.ClipRatings)
@@ -271,7 +270,7 @@ func (p PartyParams) Watch(both, gradients, full bool, n protocol.Noise, src ent
 		if err := s.gradients(at, both); err != nil {
 			return 0, err
 		}
-		if gradients {
+		if p.Gradients {
 			err := s.addNoise(s.gradV.Data(), s.z*bound)
 			return model.Dot(s.gradV.Data(), toward) / bound, err
 		}
