@@ -1,9 +1,7 @@
 package fedmf
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -271,18 +269,4 @@ func startItems(p *kernel.Params, s *algorithm.Setup, kept *algorithm.Start, par
 	}
 	p.FromItems = m
 	return any, nil
-}
-
-// Record returns U, and in a simulation V, which the parties noised as they did U. In a deployment each party keeps its own items.
-func (x *verticalInstance) Record(s algorithm.Strategy, trained *model.Trained) ([]model.Embeddings, error) {
-	list, err := x.sharedRows.Record(s, trained)
-	if err != nil || trained == nil {
-		return list, err
-	}
-	at := slices.IndexFunc(trained.Matrices, func(m model.Named) bool { return m.Name == "item_embeddings" })
-	if at < 0 || trained.Matrices[at].Matrix.Rows() != len(x.setup.Data.ItemIDs) {
-		return nil, fmt.Errorf("fedmf: the parties of %s left no embeddings of items", algorithm.Name.Of(x.setup.Config))
-	}
-	items := model.NewEmbeddings("item_embeddings", trained.Matrices[at].Matrix, x.setup.Data.ItemIDs)
-	return append(list, x.setup.Start.Kept(items, nil)), nil
 }

@@ -168,6 +168,20 @@ func (x *verticalInstance) Words() algorithm.Words {
 	return algorithm.Words{Untrained: "each party trained its items by itself"}
 }
 
+// Record returns U, and in a simulation V, which the parties noised as they did U. In a deployment each party keeps its own items.
+func (x *verticalInstance) Record(s algorithm.Strategy, trained *model.Trained) ([]model.Embeddings, error) {
+	list, err := x.sharedRows.Record(s, trained)
+	if err != nil || trained == nil {
+		return list, err
+	}
+	f, ok := model.As[*model.Factors](trained)
+	if !ok {
+		return nil, fmt.Errorf("fedmf: the parties of %s left no embeddings of items", algorithm.Name.Of(x.setup.Config))
+	}
+	items := model.NewEmbeddings("item_embeddings", f.Items, x.setup.Data.ItemIDs)
+	return append(list, x.setup.Start.Kept(items, nil)), nil
+}
+
 // verticalParties are the clients of VFL.
 type verticalParties struct {
 	*verticalInstance
