@@ -181,23 +181,6 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 	return nil
 }
 
-// Snapshot returns u_i, fitted in stage 1, as little-endian float64, row by row.
-func (t *User) Snapshot() ([]byte, error) {
-	if t.U == nil {
-		return nil, nil
-	}
-	return model.AppendFloats(nil, t.U...), nil
-}
-
-func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
-	u := make([]float64, t.params.Rank)
-	if err := model.ReadFloats(u, snapshot); err != nil {
-		return err
-	}
-	t.U = u
-	return nil
-}
-
 // Snapshot returns U_k.
 func (t *Horizontal) Snapshot() ([]byte, error) {
 	if t.Users == nil {

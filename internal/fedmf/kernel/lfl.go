@@ -133,6 +133,23 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	return nil
 }
 
+// Snapshot returns u_i, fitted in stage 1, as little-endian float64, row by row.
+func (t *User) Snapshot() ([]byte, error) {
+	if t.U == nil {
+		return nil, nil
+	}
+	return model.AppendFloats(nil, t.U...), nil
+}
+
+func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
+	u := make([]float64, t.params.Rank)
+	if err := model.ReadFloats(u, snapshot); err != nil {
+		return err
+	}
+	t.U = u
+	return nil
+}
+
 // Release returns LFL's release with the bounds that hold by construction: one row of V of norm at
 // most 2R^{3/2}, or, with AllRatings, any rows of norm at most Clip together. The caller must set
 // scale, width and noise.
