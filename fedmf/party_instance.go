@@ -114,7 +114,8 @@ func ParamsOf(s *algorithm.Setup) (kernel.Params, error) {
 	if err := p.Validate(); err != nil || !s.Start.Known() {
 		return p, config.Wrap(err)
 	}
-	return p, startFrom(&p, s)
+	err := startFrom(&p, s) // before p is copied
+	return p, err
 }
 
 // partyParamsOf returns the settings of parties, except the learning rates.
@@ -197,33 +198,28 @@ func chooseRates(s *algorithm.Setup, p *kernel.PartyParams, ownItems bool, z flo
 // startFrom sets the start to the embeddings that an earlier session released. An item or user that the session did not
 // have starts at the mean of all released ones. The mean is of released numbers, too, and so costs nothing. Items that
 // parties own follow by startItems.
-func startFrom(p *kernel.Params, s *algorithm.Setup) (err error) {
+func startFrom(p *kernel.Params, s *algorithm.Setup) error {
+	name, ids, to := "item_embeddings", s.Data.ItemIDs, &p.FromItems
 	if algorithm.Of(s.Config).About().Clients == algorithm.ItemParties {
-		p.FromUsers, err = released(s, "user_embeddings", s.Data.UserIDs, *p)
-		return err
+		name, ids, to = "user_embeddings", s.Data.UserIDs, &p.FromUsers
 	}
-	p.FromItems, err = released(s, "item_embeddings", s.Data.ItemIDs, *p)
-	return err
-}
-
-// released returns embeddings of the given ids, projected where bounds of gradients rest on that.
-func released(s *algorithm.Setup, name string, ids []string, p kernel.Params) (*model.Matrix, error) {
 	m, known, err := s.Start.Rows(name, ids, p.Rank)
 	if err != nil {
-		return nil, config.Errorf("start-from: %w", err)
+		return config.Errorf("start-from: %w", err)
 	}
-	if !complete(s, m, known, model.Indices(len(ids)), p) {
-		return nil, unknownIDs(s, name, ids)
+	if !complete(s, m, known, model.Indices(len(ids)), *p) {
+		return unknownIDs(s, name, ids)
 	}
-	return m, nil
+	*to = m
+	return nil
 }
 
 func unknownIDs(s *algorithm.Setup, name string, ids []string) error {
 	return config.Errorf("start-from: %s knows none of these %d ids of %s; start from another folder", s.Start.From, len(ids), name)
 }
 
-// complete sets the unknown ones of some rows to the mean of the known ones, and projects all of these rows. It returns
-// false, and changes nothing, if none of them is known.
+// complete sets the unknown ones of some rows to the mean of the known ones, and projects all of these rows where bounds of
+// gradients rest on that. It returns false, and changes nothing, if none of them is known.
 func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p kernel.Params) bool {
 	count, mean := 0.0, make([]float64, p.Rank)
 	for _, i := range rows {
