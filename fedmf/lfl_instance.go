@@ -164,14 +164,11 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	if f.about.Clients != algorithm.UserParties {
-		return Saved(items, users, func(int) *model.Matrix { return items }), nil
+	of := func(int) *model.Matrix { return items }
+	if f.about.Clients == algorithm.UserParties {
+		of, err = partyItems(c, set, files, rank)
 	}
-	of, err := partyItems(c, set, files, rank)
-	if err != nil {
-		return nil, err
-	}
-	return Saved(items, users, of), nil
+	return Saved(items, users, of), err
 }
 
 // Saved returns a model of embeddings. The function of returns the items' embeddings for a user.
