@@ -132,6 +132,14 @@ func TestLiarCostsNoRound(t *testing.T) {
 				in.Masked[0] = in.Masked[0][1:]
 			}
 		}},
+		"what others dealt to it, in a round that was set up ahead": {false, func(m protocol.Message) {
+			// It accuses two where one may lie, when round 3 is being set up, and then continues as an honest client.
+			if p, ok := m.(*protocol.Prepared); ok && p.Round == 2 {
+				p.Accused = protocol.NewBitmap(aheadClients)
+				p.Accused.Set(0)
+				p.Accused.Set(1)
+			}
+		}},
 		"what it takes out of its noise": {false, func(m protocol.Message) {
 			if u, ok := m.(*protocol.Unmask); ok {
 				big := make([]int64, aheadClients)
