@@ -269,6 +269,43 @@ func TestLostEnvelopes(t *testing.T) {
 	}
 }
 
+// A connection breaks when a whole window has come and no acknowledgement has gone back. The messages are sent again, and
+// acknowledged again although they were taken before, or the sender would never send another. The reader takes each message once.
+func TestLostAcknowledgements(t *testing.T) {
+	r := newRing(t, [][]string{{"a"}, {"b"}})
+	hellos := r.hellos()
+	from, err := r.party(1).link(Attempt{1}, &hellos[2])
+	to, failed := r.party(2).link(Attempt{1}, &hellos[1])
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	want := []byte("more messages than a window has")
+	for i := range want {
+		from.waiting = append(from.waiting, want[i:i+1])
+	}
+	var got []byte
+	carry := func(list []Envelope, acknowledged bool) {
+		for ; len(list) > 0; list = list[1:] {
+			message, answers, err := to.open(&list[0])
+			got = append(got, message...)
+			for i := range answers {
+				if acknowledged {
+					_, more, failed := from.open(&answers[i])
+					list, err = append(list, more...), errors.Join(err, failed)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	carry(from.flush(), false)
+	carry(slices.Clone(from.sent), true)
+	if !bytes.Equal(got, want) || len(from.sent) > 0 {
+		t.Errorf("%q is read, want %q; %d are not acknowledged", got, want, len(from.sent))
+	}
+}
+
 // A process that is started again, whenever, costs the attempt and no more.
 func TestRestarts(t *testing.T) {
 	effort.NotShort(t, "an alignment for each restart")
