@@ -278,7 +278,7 @@ func (s *Server) logged(f *protocol.Final) error {
 	if err != nil {
 		return peer.Fatal(err)
 	}
-	r, err := meet(s.cfg.Receipts, f.Receipt, own, s.final, s.cfg.Membership.Contact, false)
+	r, err := meet(s.cfg.Receipts, f.Receipt, own, s.final.Load(), s.cfg.Membership.Contact, false)
 	if err != nil {
 		return err
 	}

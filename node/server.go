@@ -64,10 +64,10 @@ type Server struct {
 	skipped uint64
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
-	summed   bool            // a round has released something
-	final    *protocol.Final // from the end on
-	draining atomic.Bool     // no round is opened any more
-	ended    context.Context // ends with the session
+	summed   bool                           // a round has released something
+	final    atomic.Pointer[protocol.Final] // from the end on; set before it is sent, since the aggregator answers it at once
+	draining atomic.Bool                    // no round is opened any more
+	ended    context.Context                // ends with the session
 	end      context.CancelFunc
 }
 
@@ -150,11 +150,11 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-done // no goroutine uses the role now
-	if err == nil && bytes.Equal(s.final.Model, protocol.NoModel) {
+	if err == nil && bytes.Equal(s.final.Load().Model, protocol.NoModel) {
 		return nil, fmt.Errorf("node: %d rounds: %w", s.role.Attempts().Opened, protocol.ErrNothingReleased)
 	}
 	if err == nil {
-		return &Outcome{Model: s.final.Model, Attempts: s.role.Attempts()}, nil
+		return &Outcome{Model: s.final.Load().Model, Attempts: s.role.Attempts()}, nil
 	}
 	if cause != nil && !errors.Is(cause, context.Canceled) {
 		return nil, cause
@@ -254,7 +254,7 @@ func (s *Server) compare(known []session.Latest) error {
 }
 
 // over says whether the session has ended here.
-func (s *Server) over() bool { return s.ended.Err() != nil }
+func (s *Server) over() bool { return s.final.Load() != nil }
 
 // publish describes the session to the aggregator. It says whether that begins there
 // anew: because the aggregator was started again, or the list is another one. Then it
@@ -404,9 +404,8 @@ func (s *Server) send(list []protocol.Envelope) {
 			err = protocol.SignPlan(key, &p)
 			m = &protocol.Open{Plan: &p}
 		case *protocol.Final:
-			f := *x
-			err = protocol.SignFinal(key, s.cfg.Terms.Session, &f)
-			m, s.final = &f, &f
+			err = protocol.SignFinal(key, s.cfg.Terms.Session, x)
+			s.final.Store(x)
 		}
 		var b []byte
 		if err == nil {
