@@ -261,10 +261,14 @@ func (p *Params) fit(r model.Ratings, v rows, u []float64) {
 		for i := range f.grad {
 			f.grad[i] = model.Dot(f.gram[i*p.Rank:(i+1)*p.Rank], u) - f.right[i]
 		}
+		copy(f.scratch, u)
 		for i := range u {
 			u[i] -= f.grad[i] / trace
 		}
 		Project(u, p.MaxRating)
+		if slices.Equal(u, f.scratch) {
+			return // further steps would not move it, either
+		}
 	}
 }
 
@@ -273,9 +277,14 @@ func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
 	d, gram, right := p.Rank, f.gram, f.right
 	clear(gram)
 	clear(right)
+	var gram1, right1 float64 // the sums at rank 1, the default of small budgets, which stay in registers
 	for k, j := range r.Items {
 		row := v(int(j), f.scratch)
 		x := float64(r.Values[k])
+		if len(row) == 1 {
+			gram1, right1 = gram1+row[0]*row[0], right1+x*row[0]
+			continue
+		}
 		for a, va := range row {
 			right[a] += x * va
 			g := gram[a*d : a*d+a+1]
@@ -284,6 +293,7 @@ func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
 			}
 		}
 	}
+	gram[0], right[0] = gram[0]+gram1, right[0]+right1
 	weight, start := p.Fit.Ridge*p.StartMean, p.startValue()
 	for a := range d {
 		for b := range a {
