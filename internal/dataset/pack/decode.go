@@ -116,31 +116,48 @@ func steps(numbers []uint64, keep uint64, digits uint, value []float32, kept int
 // numbers reads numbers, as many as out has room for, and returns the bytes behind them. Numbers above 2^48, which skip more items than
 // there may be, become 2^48, so that a sum of 64 fits.
 func numbers(b []byte, out []uint64) ([]byte, error) {
-	for len(out) > 0 {
-		if len(out) >= 4 && len(b) >= 8 { // four numbers of at most two bytes
-			// No branch by whether a number has one byte or two, which is hard to foresee.
-			w0 := binary.LittleEndian.Uint64(b)
-			w1 := behind(w0)
-			w2 := behind(w1)
-			w3 := behind(w2)
-			if (w0&(w0>>8)|w1&(w1>>8)|w2&(w2>>8)|w3&(w3>>8))&0x80 == 0 {
-				out[0], out[1], out[2], out[3] = short(w0), short(w1), short(w2), short(w3)
-				b, out = b[4+(w0>>7&1+w1>>7&1+w2>>7&1+w3>>7&1):], out[4:]
+	at := 0
+	for k := 0; k < len(out); {
+		if at+8 <= len(b) && k+4 <= len(out) {
+			w := binary.LittleEndian.Uint64(b[at : at+8])
+			// A table in place of branches, since the length of a number is hard to foresee.
+			if f := &fours[w&0x8080808080808080*0x2040810204081>>56]; f[0] > 0 {
+				at += int(f[0])
+				four := (*[4]uint64)(out[k : k+4])
+				four[0], four[1] = short(w), short(w>>(f[1]&63))
+				four[2], four[3] = short(w>>(f[2]&63)), short(w>>(f[3]&63))
+				k += 4
 				continue
 			}
 		}
-		x, rest, err := uvarint(b)
+		x, rest, err := uvarint(b[at:])
 		if err != nil {
 			return nil, err
 		}
-		out[0], b, out = min(x, 1<<48), rest, out[1:]
+		out[k], at, k = min(x, 1<<48), len(b)-len(rest), k+1
 	}
-	return b, nil
+	return b[at:], nil
 }
 
-// short is the number of one or two bytes at the low end of a word, and behind returns what is behind it.
-func short(w uint64) uint64  { return w&0x7f | w>>1&0x3f80&-(w>>7&1) }
-func behind(w uint64) uint64 { return w >> 8 >> (w >> 4 & 8) }
+// short is the number of one or two bytes at the low end of a word.
+func short(w uint64) uint64 { return w&0x7f | w>>1&(w&0x80*0x7f) }
+
+// fours tells where four numbers of at most two bytes are in eight bytes, by the highest bits of these, the first byte's lowest: how many
+// bytes they take, and the first bit of the second, third and fourth. It is zero where one of them is longer.
+var fours = func() (table [256][4]uint8) {
+next:
+	for pattern := range table {
+		var f [4]uint8
+		for k := range 4 {
+			f[k], f[0] = 8*f[0], f[0]+1+uint8(pattern>>f[0]&1)
+			if pattern>>(f[0]-1)&1 > 0 {
+				continue next
+			}
+		}
+		table[pattern] = f
+	}
+	return table
+}()
 
 var errCut = errors.New("its last number is cut off")
 
