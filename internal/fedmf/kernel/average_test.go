@@ -134,6 +134,7 @@ func TestAbsorbProjects(t *testing.T) {
 	}{
 		{EmbeddingClipping, false, []float64{math.Sqrt(5), 0}}, // of (6, -2)
 		{BothClippings, true, []float64{math.Sqrt(5), 0}},
+		{ResidualClipping, false, []float64{6 * math.Sqrt(5./40), -2 * math.Sqrt(5./40)}}, // of any sign
 		{GradientClipping, false, []float64{6, -2}},
 		{GradientClipping, true, []float64{1 + 0.5*6, 1 - 0.5*2}},
 	} {

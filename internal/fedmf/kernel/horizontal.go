@@ -175,7 +175,7 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 			}
 		}
 		if s.params.Clipping != GradientClipping {
-			Project(row, s.params.MaxRating) // an average of feasible points is feasible, except for rounding
+			s.params.project(row) // an average of feasible points is feasible, except for rounding
 		}
 	})
 	return nil
