@@ -254,8 +254,16 @@ func defaultClipRatings(c config.Config) float64 {
 
 // byEmbeddings reports whether the norms of embeddings alone bound a gradient.
 func byEmbeddings(c config.Config) bool {
-	f, ok := algorithm.Of(c).(*family)
-	return ok && f.langevin || clipping.Is(c, string(kernel.EmbeddingClipping))
+	by := clippingOf(c)
+	return by == kernel.EmbeddingClipping || by == kernel.ResidualClipping
+}
+
+// clippingOf returns how a run bounds gradients: Langevin steps have their own way.
+func clippingOf(c config.Config) kernel.Clipping {
+	if f, ok := algorithm.Of(c).(*family); ok && f.langevin {
+		return kernel.ResidualClipping
+	}
+	return kernel.Clipping(clipping.Of(c))
 }
 
 func checkClipRatings(c config.Config) string {

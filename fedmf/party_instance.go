@@ -39,7 +39,7 @@ func openParties(s *algorithm.Setup, p kernel.Params, f *family, parts split.Par
 	calibrate := s.CalibrateParty
 	if f.langevin {
 		calibrate = s.CalibrateByComposition
-		x.params.Clipping, x.params.Prior = kernel.ResidualClipping, prior.Value(s.Config)
+		x.params.Prior = prior.Value(s.Config)
 	}
 	spread := ownItems && algorithm.UnitOf(s.Config) == dp.User // a unit may be in the data of all parties
 	noise, err := calibrate(x.params.Rounds*x.params.LocalSteps+x.params.ItemSteps, x.params.LocalSteps, x.params.SamplingRate, spread)
@@ -122,7 +122,7 @@ func ParamsOf(s *algorithm.Setup) (kernel.Params, error) {
 func partyParamsOf(s *algorithm.Setup, p kernel.Params, ownItems bool) kernel.PartyParams {
 	c := s.Config
 	out := kernel.PartyParams{
-		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: kernel.Clipping(clipping.Of(c)),
+		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: clippingOf(c),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: ClipRatings.Int(c),
 		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), Gradients: gradients(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate,
@@ -218,8 +218,8 @@ func unknownIDs(s *algorithm.Setup, name string, ids []string) error {
 	return config.Errorf("start-from: %s knows none of these %d ids of %s; start from another folder", s.Start.From, len(ids), name)
 }
 
-// complete sets the unknown ones of some rows to the mean of the known ones, and projects all of these rows where bounds of
-// gradients rest on that. It returns false, and changes nothing, if none of them is known.
+// complete sets the unknown ones of some rows to the mean of the known ones, and makes all of these rows feasible. It
+// returns false, and changes nothing, if none of them is known.
 func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p kernel.Params) bool {
 	count, mean := 0.0, make([]float64, p.Rank)
 	for _, i := range rows {
@@ -238,9 +238,7 @@ func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p
 		if !known[i] {
 			copy(m.Row(int(i)), mean)
 		}
-		if !clipping.Is(s.Config, string(kernel.GradientClipping)) {
-			kernel.Project(m.Row(int(i)), p.MaxRating)
-		}
+		clippingOf(s.Config).Project(m.Row(int(i)), p.MaxRating)
 	}
 	return true
 }

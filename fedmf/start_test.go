@@ -30,6 +30,14 @@ func TestStartFromReleasedRows(t *testing.T) {
 	if got := p.StartItems().Data(); !slices.EqualFunc(got, want, near) {
 		t.Errorf("the start is %v, want %v", got, want)
 	}
+	// Of dp-sgld rows keep their signs, and norms above √5 become √5: (3, -1) has √10.
+	s.Data.UserIDs, from.Released[0].Name = s.Data.ItemIDs, "user_embeddings"
+	algorithm.Name.Set(&s.Config, "dp-sgld")
+	if err := startFrom(&p, s); err != nil || !slices.EqualFunc(p.StartUsers(3).Data(), []float64{2.1213203435596424, -0.7071067811865475, 2, 0, 1, 1}, near) {
+		t.Errorf("of dp-sgld the start is %v (%v)", p.FromUsers, err)
+	}
+	from.Released[0].Name = "item_embeddings"
+	algorithm.Name.Set(&s.Config, "lfl-sgdmf")
 	algorithm.Rank.Set(&s.Config, 2)
 	x := sharedRows{s, "item_embeddings", s.Data.ItemIDs}
 	list, err := x.Record(released3{}, nil)

@@ -149,18 +149,20 @@ func (p PartyParams) Sensitivity(both bool) float64 {
 
 func (p PartyParams) langevin() bool { return p.Clipping == ResidualClipping }
 
-// project makes an embedding feasible. Where gradients alone are clipped every embedding is, and it is limited so that
-// products do not overflow.
-func (p PartyParams) project(x []float64) {
-	switch p.Clipping {
+// Project makes an embedding feasible where ratings are at most r. Where gradients alone are clipped every embedding is, and it is
+// limited so that products do not overflow.
+func (c Clipping) Project(x []float64, r float64) {
+	switch c {
 	case GradientClipping:
-		dense.ClampAll(x, farthest*math.Sqrt(p.MaxRating))
+		dense.ClampAll(x, farthest*math.Sqrt(r))
 	case ResidualClipping:
-		clip(x, math.Sqrt(p.MaxRating))
+		clip(x, math.Sqrt(r))
 	default:
-		Project(x, p.MaxRating)
+		Project(x, r)
 	}
 }
+
+func (p PartyParams) project(x []float64) { p.Clipping.Project(x, p.MaxRating) }
 
 // Shared names the only release of VFL- and HFL-SGDMF and its phase: the weighted sum of the
 // parties' versions of the shared embeddings, followed by the sum of their weights.
