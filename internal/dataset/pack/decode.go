@@ -142,8 +142,8 @@ func numbers(b []byte, out []uint64) ([]byte, error) {
 // short is the number of one or two bytes at the low end of a word.
 func short(w uint64) uint64 { return w&0x7f | w>>1&(w&0x80*0x7f) }
 
-// fours tells where four numbers of at most two bytes are in eight bytes, by the highest bits of these, the first byte's lowest: how many
-// bytes they take, and the first bit of the second, third and fourth. It is zero where one of them is longer.
+// fours tells where four numbers of at most two bytes are in eight bytes, by the highest bits of these, the first byte's lowest. It has
+// how many bytes they take, and the first bit of the second, third and fourth. It is zero where one of them is longer.
 var fours = func() (table [256][4]uint8) {
 next:
 	for pattern := range table {
