@@ -64,7 +64,7 @@ MUTANTS = [
     ("a sum in place of a mean for items that an organisation lacks", "fedmf/party_instance.go",
      "\t\tmean[c] /= count\n", "\t\tmean[c] /= 1\n", ["./fedmf", "./internal/fedmf/..."]),
     ("norms compared with the squared bound", "internal/fedmf/kernel/lfl.go",
-     "if norm2 <= c*c {", "if norm2 <= c*c*c*c {", ["./fedmf", "./internal/fedmf/..."]),
+     "!(norm2 <= c*c) {", "!(norm2 <= c*c*c*c) {", ["./fedmf", "./internal/fedmf/..."]),
     ("a norm above the bound let through", "client/noise.go",
      "math.Sqrt(x.l2) > r.L2*(1+rounding)", "math.Sqrt(x.l2) > r.L2*(1+rounding)*2", ["./client"]),
     ("a log that does not continue the one seen last", "node/store/sessionlog.go",

@@ -374,7 +374,11 @@ func Project(x []float64, r float64) {
 
 // Shrink scales x, whose squared norm is norm2, to a squared norm of at most r.
 func Shrink(x []float64, norm2, r float64) {
-	if !(norm2 <= r) {
-		floats.Scale(math.Sqrt(r/norm2), x)
+	if norm2 <= r {
+		return
+	}
+	scale := math.Sqrt(r / norm2)
+	for i := range x {
+		x[i] *= scale
 	}
 }

@@ -230,11 +230,11 @@ func measure(t *testing.T, rng *rand.Rand, c sensitive, n int) (moved, declared 
 		edge(v.Row(rng.IntN(items)), 0)
 		rows[victim].Values = make([]float32, len(rows[victim].Values))
 	}
-	party := party{params: &p, ratings: newTable(rows)}
-	if err := party.prepare(v, simulated.New(uint64(n), "party")); err != nil {
+	trained := party{params: &p, ratings: newTable(rows)}
+	if err := trained.prepare(v, simulated.New(uint64(n), "party")); err != nil {
 		t.Fatal(err)
 	}
-	table := party.steps.ratings
+	table := trained.steps.ratings
 	with := sumOfGradients(t, &p, table, u, v, c)
 	without := sumOfGradients(t, &p, neighbour(rng, table, victim, c.unit), u, v, c)
 	for i := range with {
