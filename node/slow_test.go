@@ -141,7 +141,7 @@ func wide(t testing.TB, users, items int) string {
 	return path
 }
 
-// 4 clients share a line of 18 kB/s, of which each has a tenth more than the 4,096 bytes a second at which no line is cut. The
+// 4 clients share a line of 18 kB/s. Each has a tenth more than the 4,096 bytes a second at which no line is cut. The
 // model has 1.3 MB: it takes longer than a stage may wait. No connection is cut, the model passes once for each client, and the
 // round takes as long as its bytes. Half of [peer.Patience] would cut lines that carry so little.
 func TestSlowLinesAreNotCut(t *testing.T) {

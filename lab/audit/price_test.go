@@ -52,7 +52,7 @@ func TestFamilyPricesTheNoiseThatThereIs(t *testing.T) {
 }
 
 // A search that makes one run, almost surely, tells as much as two normal laws: the run and its score are independent,
-// so squares of distances add up. The closed form is that of a step. A price is no higher, and at most 2% lower.
+// so squares of distances add up. A step has the closed form of such laws. A price is no higher, and at most 2% lower.
 func TestSearchOfOneRunIsPricedAsTheRun(t *testing.T) {
 	const delta, once = 1e-5, 1 - 1e-9
 	for _, scale := range []float64{0.4, 1.7} {
