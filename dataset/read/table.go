@@ -110,7 +110,7 @@ func (t *table) readFile(ctx context.Context, in files.Input) error {
 		t.notices = encodingNotices(rows.Found)
 		if names := rows.Unread; len(names) > 0 {
 			t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeColumns, Text: "every row counts as a click, whatever it has in " + strings.Join(names, ", ") +
-				"; if that is a rating, name it with --columns rating=" + names[0] + ", and write truths as 1 and 0"})
+				"; if that is a rating, name it with --columns rating=" + names[0]})
 		}
 		if err = t.scale(); err != nil {
 			return fmt.Errorf("%s: %w", in.Path, err)

@@ -263,7 +263,7 @@ func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs [
 	}
 	for _, path := range f.Unseen() {
 		if c.On == "kubernetes" {
-			fmt.Fprintf(s.Err, "warning: no pod sees %s: the claim is mounted at %s alone. Put it into that folder, and name it there; or have the image hold it at this path\n", path, out)
+			fmt.Fprintf(s.Err, "warning: no pod sees %s: the claim is mounted at %s alone. Put it into that folder, and name it by its whole path there; or have the image hold it at this path\n", path, out)
 		}
 	}
 	text, err := b.Fill(name)
