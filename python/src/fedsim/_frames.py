@@ -32,7 +32,7 @@ ALIASES: Dict[str, Tuple[str, ...]] = {
 
 
 #: Words for 1 and 0 as ratings, of which all of a column are: those of the command.
-_TRUTHS = {"true": 1, "false": 0, "t": 1, "f": 0, "yes": 1, "no": 0, "y": 1, "n": 0}
+_TRUTHS = {"true": True, "false": False, "t": True, "f": False, "yes": True, "no": False, "y": True, "n": False}
 
 
 # The command takes dates before the year 2 and after 5138 for missing times. As numbers they would have another unit.
@@ -205,9 +205,9 @@ def kinds_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: S
 def _numbers(values: Any) -> List[Any]:
     out: List[Any] = []
     listed = np.asarray(values).tolist() if hasattr(values, "dtype") else list(values)
-    truths = [_TRUTHS.get(x.strip().lower()) if isinstance(x, str) else None for x in listed]
+    truths = [bool(x) if isinstance(x, (bool, np.bool_)) else _TRUTHS.get(x.strip().lower()) if isinstance(x, str) else None for x in listed]
     if listed and None not in truths:
-        return truths
+        return truths  # the command reads the words, and knows by them that the scale is from 0 to 1
     for k, x in enumerate(listed):
         if missing(x):
             raise UsageError(f"row {k}: the rating is missing: it is {x!r}")

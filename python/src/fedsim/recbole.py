@@ -71,7 +71,7 @@ def write(ratings: Any, path: PathLike, columns: Optional[Mapping[str, str]] = N
                 raise ValueError(f"the {role} {x!r} has a tab or the end of a line, which an atomic file cannot hold")
     with open(path, "w", newline="", encoding="utf-8") as f:
         f.write("\t".join(_NAMES[role] for role in found) + "\n")
-        f.writelines("\t".join(str(x) for x in row) + "\n" for row in zip(*found.values()))
+        f.writelines("\t".join(str(int(x) if isinstance(x, bool) else x) for x in row) + "\n" for row in zip(*found.values()))
     return Path(path)
 
 
