@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -99,10 +100,11 @@ func orInterrupted(ctx context.Context, stderr io.Writer, run func() int) int {
 	}
 }
 
-// Parser makes the kong parser of the command line for a tree of commands.
-func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
+// Parser makes the kong parser of the command line for a tree of commands: of the command that a call names, or of all commands if the call
+// names none. To make and read the flags of all takes longer than most calls need. A command that makes flags has the method MakeFlags.
+func (p Program) Parser(tree any, call []string, more ...kong.Option) (*kong.Kong, error) {
 	parser, err := kong.New(tree, append([]kong.Option{
-		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(p),
+		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(p), only(reflect.ValueOf(tree).Elem(), call),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.KindMapper(reflect.String, kong.MapperFunc(asWritten)),
 	}, more...)...)
 	if err != nil {
@@ -116,29 +118,43 @@ func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	return parser, nil
 }
 
-// only leaves out the commands that a call does not name: to read the flags of all takes longer than most calls need.
-func only(tree any, call []string) kong.Option {
-	v := reflect.ValueOf(tree)
-	named := func(field string) bool { return len(call) > 0 && strings.EqualFold(field, call[0]) }
-	fields := commandFields(v)
-	if !slices.ContainsFunc(fields, named) {
-		return kong.IgnoreFields()
+// only leaves out all other commands if a call names a command, and makes the flags of the commands that are left.
+func only(tree reflect.Value, call []string) kong.Option {
+	others := commandsOf(tree)
+	for name, command := range others {
+		if len(call) > 0 && strings.EqualFold(name, call[0]) {
+			makeFlags(command)
+			delete(others, name)
+			return kong.IgnoreFields("^" + tree.Type().Name() + `\.(` + strings.Join(slices.Collect(maps.Keys(others)), "|") + ")$")
+		}
 	}
-	return kong.IgnoreFields("^" + v.Elem().Type().Name() + `\.(` + strings.Join(slices.DeleteFunc(fields, named), "|") + ")$")
+	makeFlags(tree)
+	return kong.IgnoreFields()
 }
 
-// commandFields returns the fields of a tree, and of what is plugged into it, that are commands.
-func commandFields(tree reflect.Value) (names []string) {
-	for field, v := range tree.Elem().Fields() {
+// commandsOf returns the commands of a tree or a group, and of what is plugged into it, by the names of their fields.
+func commandsOf(tree reflect.Value) map[string]reflect.Value {
+	commands := make(map[string]reflect.Value)
+	for field, v := range tree.Fields() {
 		if _, is := field.Tag.Lookup("cmd"); is {
-			names = append(names, field.Name)
-		} else if more, ok := v.Interface().(kong.Plugins); ok {
-			for _, plugin := range more {
-				names = append(names, commandFields(reflect.ValueOf(plugin))...)
+			commands[field.Name] = v
+		} else if field.Type == reflect.TypeFor[kong.Plugins]() {
+			for _, plugin := range v.Interface().(kong.Plugins) {
+				maps.Copy(commands, commandsOf(reflect.ValueOf(plugin).Elem()))
 			}
 		}
 	}
-	return names
+	return commands
+}
+
+// makeFlags makes the flags of a command, or of the commands of a group or a tree.
+func makeFlags(of reflect.Value) {
+	if c, ok := of.Addr().Interface().(interface{ MakeFlags() }); ok {
+		c.MakeFlags()
+	}
+	for _, c := range commandsOf(of) {
+		makeFlags(c)
+	}
 }
 
 // asWritten takes a text byte for byte. Kong passes texts through JSON, which replaces bytes that are not UTF-8, as in the
@@ -174,7 +190,7 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 			panic(e)
 		}
 	}()
-	parser, err := p.Parser(tree, only(tree, args), kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
+	parser, err := p.Parser(tree, args, kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		return p.report(stderr, err, false)
 	}

@@ -24,11 +24,6 @@ type PagesCmd struct {
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Print what a shell may put in place of the last word, a line each."`
 }
 
-// OfAll reports whether a call asks about all commands: by a command of [PagesCmd], or with a flag before any.
-func OfAll(call []string) bool {
-	return len(call) == 0 || strings.HasPrefix(call[0], "-") || slices.Contains([]string{"help", "completion", "man", "complete"}, call[0])
-}
-
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command: sweep, or data get."`
 }

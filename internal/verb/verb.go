@@ -36,20 +36,8 @@ func (s Streams) Warn(err error) {
 type Verb struct {
 	Name string // in lower case, as people type it
 	Help string // a line
-	// New returns a pointer to the verb's struct of flags, which has a method Run for kong. It makes the flags of its keys by keys.
-	New func(keys MakeFlags) any
-}
-
-// MakeFlags is [NewKeyFlags], or makes none.
-type MakeFlags func(take func(*config.Key) bool) KeyFlags
-
-// Flagged returns what makes a verb's flags of keys for a call. To make the flags of all verbs takes longer than most calls need, so
-// a call of another verb gets none; a question about all verbs gets them.
-func Flagged(call []string, name string) MakeFlags {
-	if !cli.OfAll(call) && call[0] != name {
-		return func(func(*config.Key) bool) KeyFlags { return KeyFlags{} }
-	}
-	return NewKeyFlags
+	// New returns a pointer to the verb's struct of flags, which has a method Run for kong.
+	New func() any
 }
 
 var added []Verb
@@ -68,11 +56,11 @@ func Has(name string) bool {
 	return slices.ContainsFunc(added, func(v Verb) bool { return v.Name == name })
 }
 
-// Tree returns the added verbs as a part of the tree of commands, for a call.
-func Tree(call []string) kong.Plugins {
+// Tree returns the added verbs as a part of the tree of commands.
+func Tree() kong.Plugins {
 	fields, values := make([]reflect.StructField, len(added)), make([]reflect.Value, len(added))
 	for i, v := range added {
-		values[i] = reflect.ValueOf(v.New(Flagged(call, v.Name))).Elem()
+		values[i] = reflect.ValueOf(v.New()).Elem()
 		fields[i] = reflect.StructField{Name: strings.ToUpper(v.Name[:1]) + v.Name[1:], Type: values[i].Type(), Tag: reflect.StructTag(fmt.Sprintf("cmd:\"\" help:%q", v.Help))}
 	}
 	tree := reflect.New(reflect.StructOf(fields))
@@ -207,8 +195,11 @@ type ExperimentFlags struct {
 	KeyFlags
 }
 
-// Flags are flags of keys, made from their declarations.
-type Flags struct{ kong.Plugins }
+// Flags are flags of keys. They are made from the declarations of the keys once a call needs them.
+type Flags struct {
+	kong.Plugins
+	Take func(*config.Key) bool `kong:"-"` // chooses the keys; nil takes all
+}
 
 // KeyFlags are the flags of keys, and --set.
 type KeyFlags struct {
@@ -217,14 +208,11 @@ type KeyFlags struct {
 	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 }
 
-// NewKeyFlags is [NewFlags] with --set.
-func NewKeyFlags(take func(*config.Key) bool) KeyFlags { return KeyFlags{Flags: NewFlags(take)} }
-
-// NewFlags makes a flag for each key that is taken and has one.
-func NewFlags(take func(*config.Key) bool) Flags {
+// MakeFlags makes a flag for each key that is taken and has one.
+func (f *Flags) MakeFlags() {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
-		if k.Flag && take(k) {
+		if k.Flag && (f.Take == nil || f.Take(k)) {
 			kind := reflect.TypeFor[[]string]() // so that a flag given twice keeps both values; Settings passes them on
 			if k.Switch {
 				kind = reflect.TypeFor[*bool]()
@@ -235,7 +223,7 @@ func NewFlags(take func(*config.Key) bool) Flags {
 			})
 		}
 	}
-	return Flags{kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+	f.Plugins = kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}
 }
 
 // choices are the values that a key can have, where they are a list.

@@ -36,8 +36,8 @@ type attackCmd struct {
 	Format  string    `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// notAttacked are keys that have no meaning for an attack, or a flag of its own.
-func notAttacked(k *config.Key) bool { return notAudited(k) || k == algorithm.Epsilon.Key }
+// attacked takes the keys that have a meaning for an attack, without the key for which an attack has a flag of its own.
+func attacked(k *config.Key) bool { return audited(k) && k != algorithm.Epsilon.Key }
 
 // attackedBudgets lists the values of ε that an attack tries by default.
 var attackedBudgets = []string{"1", "5", "20", "inf"}
@@ -134,9 +134,9 @@ type auditCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// notAudited are keys that have no meaning for an audit: it draws noise as clients do and writes no folder.
-func notAudited(k *config.Key) bool {
-	return slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
+// audited takes the keys that have a meaning for an audit. An audit draws noise as clients do and writes no folder.
+func audited(k *config.Key) bool {
+	return !slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
 }
 
 func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {

@@ -29,40 +29,44 @@ func init() {
 	verb.Add(examples,
 		verb.Verb{
 			Name: "sweep", Help: "Run many experiments: all combinations of lists of values, on this machine or a cluster.",
-			New: func(keys verb.MakeFlags) any {
+			New: func() any {
 				perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
-				return &sweepCmd{KeyFlags: keys(func(k *config.Key) bool { return !slices.Contains(perRun, k) })}
+				c := new(sweepCmd)
+				c.Take = func(k *config.Key) bool { return !slices.Contains(perRun, k) }
+				return c
 			},
 		},
 		verb.Verb{
 			Name: "plot", Help: "Draw one picture of finished runs, as PDF, SVG or PNG.",
-			New: func(verb.MakeFlags) any { return new(plotCmd) },
+			New: func() any { return new(plotCmd) },
 		},
 		verb.Verb{
 			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
-			New: func(verb.MakeFlags) any { return new(reportCmd) },
+			New: func() any { return new(reportCmd) },
 		},
 		verb.Verb{
 			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
-			New: func(keys verb.MakeFlags) any {
-				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: keys(func(*config.Key) bool { return true })}}
-			},
+			New: func() any { return new(tuneCmd) },
 		},
 		verb.Verb{
 			Name: "audit", Help: "Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound.",
-			New: func(keys verb.MakeFlags) any {
-				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: keys(func(k *config.Key) bool { return !notAudited(k) })}}
+			New: func() any {
+				c := new(auditCmd)
+				c.Take = audited
+				return c
 			},
 		},
 		verb.Verb{
 			Name: "attack", Help: "Attack simulated runs: who was in them, what a user likes, what a client sent, what lying clients can do; at each epsilon.",
-			New: func(keys verb.MakeFlags) any {
-				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: keys(func(k *config.Key) bool { return !notAttacked(k) })}}
+			New: func() any {
+				c := new(attackCmd)
+				c.Take = attacked
+				return c
 			},
 		},
 		verb.Verb{
 			Name: "verify", Help: "Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run.",
-			New: func(verb.MakeFlags) any { return new(verifyCmd) },
+			New: func() any { return new(verifyCmd) },
 		},
 	)
 	verb.OverTime = overTime

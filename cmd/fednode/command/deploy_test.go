@@ -24,7 +24,7 @@ const deploy = "../../../deploy"
 // accepts says whether fednode knows the command, its flags and their values.
 func accepts(t *testing.T, where string, args []string) {
 	t.Helper()
-	parser, err := program.Parser(new(commands))
+	parser, err := program.Parser(new(commands), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 func TestExamples(t *testing.T) {
 	p := program
 	parse := func() *kong.Kong {
-		parser, err := p.Parser(new(commands))
+		parser, err := p.Parser(new(commands), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

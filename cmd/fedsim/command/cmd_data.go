@@ -199,10 +199,6 @@ var (
 	raterKeys = []*config.Key{algorithm.PublicUsers.Key, algorithm.PublicIDs.Key, algorithm.Columns.Key}
 )
 
-func flagsOf(keys []*config.Key) verb.Flags {
-	return verb.NewFlags(func(k *config.Key) bool { return slices.Contains(keys, k) })
-}
-
 // form returns what changes a configuration to the flags; nil without flags, which leave the data to the form
 // of the run's. The flags are of data other than the run's.
 func form(f verb.Flags, data string) (func(*config.Config), error) {

@@ -122,8 +122,7 @@ func printedBy(t *testing.T, dir, command string) (printed string, err error) {
 
 // TestPagesCommandsParse checks that fedsim takes each command that stands alone in a line of a page, with its flags and their values.
 func TestPagesCommandsParse(t *testing.T) {
-	c := newCommands(nil)
-	parser, err := program.Parser(&c)
+	parser, err := program.Parser(newCommands(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

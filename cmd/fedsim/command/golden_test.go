@@ -17,7 +17,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -347,8 +346,8 @@ func goldenVariance(t *testing.T, plan []byte) float64 {
 // that have an effect. If there is no deployment it returns the reason.
 func goldenPublic(t *testing.T, words []string, effective map[string]string) []byte {
 	t.Helper()
-	c := newCommands(nil)
-	parser, err := kong.New(&c)
+	c := newCommands()
+	parser, err := program.Parser(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

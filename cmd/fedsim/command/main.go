@@ -53,19 +53,20 @@ type commands struct {
 	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
-// newCommands makes the tree for a call, whose flags for keys follow from their declarations.
-func newCommands(call []string) commands {
+// newCommands makes the tree, and says which keys are flags of a command.
+func newCommands() *commands {
+	c := &commands{Added: verb.Tree()}
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
-	ofData, ofForm := flagsOf(dataKeys), flagsOf(formKeys)
-	return commands{
-		Added:     verb.Tree(call),
-		Data:      dataCmd{Info: dataInfoCmd{Flags: ofData}, IDs: dataIDsCmd{Flags: ofData}, Pack: dataPackCmd{Flags: ofData}, Raters: dataRatersCmd{Flags: flagsOf(raterKeys)}},
-		Recommend: recommendCmd{finishedRun: finishedRun{Flags: ofForm}},
-		Similar:   similarCmd{finishedRun: finishedRun{Flags: ofForm}},
-		Serve:     serveCmd{Flags: ofForm},
-		Run:       runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "run")(func(*config.Key) bool { return true })}},
-		Plan:      planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: verb.Flagged(call, "plan")(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
-	}
+	c.Plan.Take = func(k *config.Key) bool { return !slices.Contains(ofRuns, k) }
+	ofData, ofForm := among(dataKeys), among(formKeys)
+	c.Data.Info.Take, c.Data.IDs.Take, c.Data.Pack.Take, c.Data.Raters.Take = ofData, ofData, ofData, among(raterKeys)
+	c.Recommend.Take, c.Similar.Take, c.Serve.Take = ofForm, ofForm, ofForm
+	return c
+}
+
+// among takes some keys.
+func among(keys []*config.Key) func(*config.Key) bool {
+	return func(k *config.Key) bool { return slices.Contains(keys, k) }
 }
 
 // gcPercent is GOGC for simulations. All masked inputs of a federation are on their way at one
@@ -123,12 +124,12 @@ func complete() cli.Program {
 
 // runParsed is the command without the process around it. It calls parsed after the call is parsed.
 func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
-	c, p := newCommands(args), complete()
+	p := complete()
 	p.Bind = func() (any, error) {
 		parsed()
 		return s, nil
 	}
-	return p.Run(ctx, &c, args, s.Out, s.Err)
+	return p.Run(ctx, newCommands(), args, s.Out, s.Err)
 }
 
 // first is printed by fedsim without arguments.
@@ -179,8 +180,7 @@ func fileHint(err error) string {
 
 // takers returns the commands that take a flag.
 func takers(flag string) (list []string) {
-	c := newCommands(nil)
-	parser, err := cli.Program{Name: "fedsim"}.Parser(&c)
+	parser, err := cli.Program{Name: "fedsim"}.Parser(newCommands(), nil)
 	if err != nil {
 		return nil
 	}

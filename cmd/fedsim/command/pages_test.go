@@ -9,8 +9,7 @@ import (
 // Each command has three examples that it can parse. Only single quotes are special in them.
 func TestExamples(t *testing.T) {
 	p := complete()
-	c := newCommands(nil)
-	parser, err := p.Parser(&c)
+	parser, err := p.Parser(newCommands(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,12 +185,12 @@ func TestRunFlagsAreKeys(t *testing.T) {
 // runParser is the command as Kong has it, and what becomes of its arguments.
 func runParser(t *testing.T) (*kong.Kong, *commands) {
 	t.Helper()
-	c := newCommands(nil)
-	parser, err := kong.New(&c)
+	c := newCommands()
+	parser, err := program.Parser(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parser, &c
+	return parser, c
 }
 
 // switches holds the flags of settings that have no value.

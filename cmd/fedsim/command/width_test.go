@@ -99,8 +99,7 @@ func parses(t *testing.T, text string) {
 		}
 		return
 	}
-	c := newCommands(nil)
-	parser, err := program.Parser(&c)
+	parser, err := program.Parser(newCommands(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
