@@ -68,7 +68,7 @@ func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, er
 	if err != nil {
 		return nil, err
 	}
-	if c.Metric, err = metricOf(p.Metric, models); err != nil {
+	if c.Metric, err = metricOf(p.Metric, models[0].tested.Stars()); err != nil {
 		return nil, err
 	}
 	var of [2]map[int]userSum
@@ -167,24 +167,18 @@ func sameTest(a, b string) (private bool, err error) {
 	return spends(x.Config, x.Summary) && spends(y.Config, y.Summary), nil
 }
 
-func metricOf(asked string, models [2]contender) (string, error) {
-	stars := models[0].tested.Stars()
-	usual := rmse
-	if !stars {
-		usual = "recall@20"
-	}
-	switch name := cmp.Or(asked, usual); {
-	case name == rmse || name == "rmse":
+func metricOf(asked string, stars bool) (string, error) {
+	name := cmp.Or(asked, map[bool]string{true: rmse, false: "recall@20"}[stars])
+	if name == rmse || name == "rmse" {
 		if !stars {
 			return "", config.Errorf("--metric %s: the runs rank items and have no errors; take a metric of lists, such as recall@20", asked)
 		}
 		return rmse, nil
-	default:
-		if _, _, err := eval.ListMetric(name); err != nil {
-			return "", config.Errorf("--metric: %w; of errors there is rmse", err)
-		}
-		return name, nil
 	}
+	if _, _, err := eval.ListMetric(name); err != nil {
+		return "", config.Errorf("--metric: %w; of errors there is rmse", err)
+	}
+	return name, nil
 }
 
 // userSum holds the sum over a user's test ratings, or the value of the user's list.

@@ -36,61 +36,52 @@ type Runs []*Run
 
 // Load reads the runs in folders: a folder is a run itself, or contains runs, at any depth. Load
 // ignores names that begin with a dot. It leaves out a run that it cannot read, and calls warn with
-// the reason. If warn is nil or no run of a folder can be read, it returns an error. In the same
+// the reason. If no run of a folder can be read, it returns an error. In the same
 // way it leaves out a run with the settings, data and seed of an earlier run, so that the run
 // counts once.
 func Load(warn func(error), dirs ...string) (Runs, error) {
 	var runs Runs
 	for _, dir := range dirs {
-		before := len(runs)
 		paths, err := Find(dir)
 		if err != nil {
 			return nil, err
 		}
+		if len(paths) == 0 {
+			return nil, config.Errorf("%s holds no finished run; fedsim run and fedsim sweep leave them in a folder", dir)
+		}
 		var damaged []error
 		for _, path := range paths {
-			r, err := read(path)
-			switch {
-			case err == nil:
+			if r, err := read(path); err == nil {
 				runs = append(runs, r)
-			case warn == nil:
-				return nil, err
-			default:
+			} else {
 				damaged = append(damaged, err)
 			}
 		}
-		if len(runs) == before && len(damaged) > 0 {
+		if len(damaged) == len(paths) {
 			return nil, errors.Join(damaged...)
 		}
 		for _, err := range damaged {
 			warn(fmt.Errorf("left out: %w", err))
 		}
-		if len(runs) == before {
-			return nil, config.Errorf("%s holds no finished run; fedsim run and fedsim sweep leave them in a folder", dir)
-		}
 	}
-	return runs.once(warn)
+	return runs.once(warn), nil
 }
 
 // once leaves out the runs that repeat a run before them.
-func (runs Runs) once(warn func(error)) (Runs, error) {
+func (runs Runs) once(warn func(error)) Runs {
 	first := make(map[string]*Run, len(runs))
 	kept := runs[:0:0]
 	for _, r := range runs {
 		id := r.identity()
 		if before, seen := first[id]; seen {
-			err := fmt.Errorf("%s repeats %s: the settings, the data and the seed are the same, so that they count as one run; take another --seed for a second one", r.Path, before.Path)
-			if warn == nil {
-				return nil, err
-			}
-			warn(fmt.Errorf("left out: %w", err))
+			warn(fmt.Errorf("left out: %s repeats %s: the settings, the data and the seed are the same, so that they count as one run; take another --seed for a second one", r.Path, before.Path))
 			continue
 		}
 		first[id] = r
 		kept = append(kept, r)
 	}
 	kept.tell()
-	return kept, nil
+	return kept
 }
 
 // identity is the text of all that the figures of a run follow from.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -70,12 +71,9 @@ func (t *Table) Paper(metrics []string) *Paper {
 
 // notes says what numbers and marks mean, for groups of least to most runs.
 func notes(least, most, fewest, tests int) []string {
-	number := fmt.Sprintf("Mean ± standard deviation over %d runs.", most)
-	switch {
-	case most == 1:
+	number := "Mean ± standard deviation over " + between(least, most) + " runs."
+	if most == 1 {
 		number = "One run each."
-	case least < most:
-		number = fmt.Sprintf("Mean ± standard deviation over %d to %d runs.", least, most)
 	}
 	list := []string{number + " Bold: the best of its column among rows of equal ε and data."}
 	if tests > 0 {
@@ -85,6 +83,14 @@ func notes(least, most, fewest, tests int) []string {
 		list = append(list, fmt.Sprintf("Some rows rest on %d or fewer seeds, which tell only large differences apart; five or more are better (--seeds 1..5).", few))
 	}
 	return list
+}
+
+// between writes two numbers as a range, or the number if they are equal.
+func between(least, most int) string {
+	if least < most {
+		return fmt.Sprintf("%d to %d", least, most)
+	}
+	return strconv.Itoa(most)
 }
 
 // settings returns the settings that all rows share, as NAME=VALUE, and the names of those in which

@@ -51,11 +51,8 @@ func (s Sample) P() float64 {
 	if s.N < 2 {
 		return math.NaN()
 	}
-	if s.Deviation == 0 {
-		if s.Mean == 0 {
-			return 1
-		}
-		return 0
+	if s.Mean == 0 {
+		return 1
 	}
 	t := math.Abs(s.Mean) / (s.Deviation / math.Sqrt(float64(s.N)))
 	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}.Survival(t)
@@ -239,11 +236,8 @@ func compare(metric string, a, b float64) int {
 
 // family says what tells rows apart, for so many tests of a metric.
 func family(least, most int) string {
-	many := fmt.Sprintf("%d tests", most)
-	switch {
-	case least < most:
-		many = fmt.Sprintf("%d to %d tests", least, most)
-	case most == 1:
+	many := between(least, most) + " tests"
+	if most == 1 {
 		many = "one test"
 	}
 	return fmt.Sprintf("Student's paired test over seeds at 5%%, with Holm's correction for the %s of a metric", many)

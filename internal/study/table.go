@@ -208,16 +208,13 @@ func (r Row) value(name string) float64 {
 	return math.NaN()
 }
 
-// Shown formats a number of a row for people.
-func (r Row) Shown(metric string) string { return shown(metric, r.value(metric)) }
-
 // Print writes the table for people, in the width of w: columns that are equal in all rows stand above it.
 func (t *Table) Print(w io.Writer) error {
 	same, columns := t.settings()
 	rows := [][]string{slices.Concat(columns, t.Metrics)}
 	for _, r := range t.Rows {
 		cells := lists.Map(columns, func(c string) string { return r.Settings[c] })
-		cells = append(cells, lists.Map(t.Metrics, func(m string) string { return shown(m, r.value(m)) })...)
+		cells = append(cells, lists.Map(t.Metrics, r.Shown)...)
 		rows = append(rows, cells)
 	}
 	width := screen.Width(w)
@@ -236,9 +233,9 @@ func (t *Table) Print(w io.Writer) error {
 	return err
 }
 
-// shown formats a number for people.
-func shown(name string, v float64) string {
-	switch {
+// Shown formats a number of a row for people.
+func (r Row) Shown(name string) string {
+	switch v := r.value(name); {
 	case math.IsNaN(v):
 		return "-"
 	case name == "runs" || name == "pairs":

@@ -43,7 +43,7 @@ func finished(t *testing.T) string {
 func written(t *testing.T) string {
 	t.Helper()
 	dir := finished(t)
-	runs, err := study.Load(nil, dir)
+	runs, err := study.Load(func(err error) { t.Error(err) }, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestSection(t *testing.T) {
 
 // The appendix names what the files of the runs say, each once.
 func TestReproduce(t *testing.T) {
-	runs, err := study.Load(nil, finished(t))
+	runs, err := study.Load(func(err error) { t.Error(err) }, finished(t))
 	if err != nil {
 		t.Fatal(err)
 	}

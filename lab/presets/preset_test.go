@@ -131,7 +131,7 @@ func TestVerdicts(t *testing.T) {
 				left(t, dir, "ssp-c", seed, 1)
 				left(t, dir, "dpals", seed, rmse)
 			}
-			runs, err := study.Load(nil, dir)
+			runs, err := study.Load(func(err error) { t.Error(err) }, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestTimes(t *testing.T) {
 				left(t, dir, "ssp-c", seed, 1)
 				left(t, dir, "dpals", seed, v)
 			}
-			runs, err := study.Load(nil, dir)
+			runs, err := study.Load(func(err error) { t.Error(err) }, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
