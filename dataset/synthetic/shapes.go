@@ -287,7 +287,7 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 // Pack writes the set of a shape in the packed form as it is generated, and never holds it in memory
 // as a whole. [IsShape] must know the spec.
 func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
-	s, err := o.shape(spec, nameOf(spec))
+	s, err := o.shape(spec)
 	if err != nil {
 		return pack.Report{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -98,7 +99,7 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		}
 		return set, nil
 	}
-	s, err := o.shape(spec, name)
+	s, err := o.shape(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +130,8 @@ const fewestPlays, mostPlays = 1, 10_000
 const manyRatings = 50_000_000
 
 // shape returns the shape that a spec names, with the scale of the options. The error says what is wrong with either.
-func (o Options) shape(spec, name string) (shape, error) {
-	s, err := shapeOf(name)
+func (o Options) shape(spec string) (shape, error) {
+	s, err := shapeOf(nameOf(spec))
 	if err == nil {
 		s.Min, s.Max, err = dataset.WiderScale(o.Min, o.Max, s.Min, s.Max, "shape's")
 	}
@@ -364,11 +365,7 @@ func (w *worker) level(x float64) float32 {
 	if w.Plays.Most > 0 {
 		return float32(w.Plays.at(x))
 	}
-	above := slices.IndexFunc(w.Cuts, func(cut float64) bool { return x < cut })
-	if above < 0 {
-		above = len(w.Cuts)
-	}
-	return float32(w.Levels[above])
+	return float32(w.Levels[sort.Search(len(w.Cuts), func(i int) bool { return x < w.Cuts[i] })])
 }
 
 // ErrUnknownShape is wrapped by the error of a synthetic shape that does not exist; the error lists

@@ -27,6 +27,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dataset/published"
 	_ "github.com/fedsim/fedsim/internal/export/parquet" // and written
 	_ "github.com/fedsim/fedsim/internal/families"       // what is built in
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/internal/version"
@@ -199,9 +200,7 @@ func values() map[string][]string {
 		names = append(names, k.Name)
 		settings = append(settings, k.Name+"=")
 	}
-	data := []string{"synthetic"}
-	for _, shape := range synthetic.ShapeNames() {
-		data = append(data, "synthetic:"+strings.TrimPrefix(shape, "synthetic:"))
-	}
-	return map[string][]string{"set": settings, "over": names, "data": append(data, published.Names()...), "metric": study.CommonMetrics()}
+	shapes := lists.Map(synthetic.Shapes(), func(e synthetic.Entry) string { return e.Name })
+	data := slices.Concat([]string{"synthetic"}, shapes, published.Names())
+	return map[string][]string{"set": settings, "over": names, "data": data, "metric": study.CommonMetrics()}
 }
