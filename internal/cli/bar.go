@@ -65,12 +65,10 @@ func (b *Bar) Fetching(label string, size func(int64) string) func(done, total i
 // Start begins a phase of total steps; 0: it has none that could be counted.
 func (b *Bar) Start(label string, total int) {
 	b.label, b.total, b.before, b.tenth, b.began = label, total, 0, 0, b.now()
-	switch {
-	case !b.terminal:
-	case total == 0:
+	if total > 0 {
+		b.Step(0)
+	} else if b.terminal {
 		b.draw(label, 1, "")
-	default:
-		b.StepNote(0, "")
 	}
 }
 
@@ -85,12 +83,9 @@ func (b *Bar) Announce() {
 }
 
 // Step says how many steps of the phase are over. Elsewhere than on a terminal it says nothing.
-func (b *Bar) Step(done int) { b.StepNote(done, "") }
-
-// StepNote is Step with something about it.
-func (b *Bar) StepNote(done int, note string) {
+func (b *Bar) Step(done int) {
 	if b.terminal {
-		b.draw(b.label, min(1, float64(done)/float64(max(b.total, 1))), fmt.Sprintf("%s%s  %s", b.count(done), b.left(done), note))
+		_ = b.Line(done, "") // a bar gives no error
 	}
 }
 
@@ -112,10 +107,10 @@ func (b *Bar) count(done int) string {
 	return fmt.Sprintf("%d/%d", done, b.total)
 }
 
-// Line is StepNote that writes a line elsewhere than on a terminal.
+// Line is Step with a note. Elsewhere than on a terminal it writes a line.
 func (b *Bar) Line(done int, note string) error {
 	if b.terminal {
-		b.StepNote(done, note)
+		b.draw(b.label, min(1, float64(done)/float64(max(b.total, 1))), fmt.Sprintf("%s%s  %s", b.count(done), b.left(done), note))
 		return nil
 	}
 	_, err := fmt.Fprintf(b.w, "%s %s  %s\n", b.label, b.count(done), note)

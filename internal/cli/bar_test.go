@@ -23,7 +23,7 @@ func TestBarOfATerminal(t *testing.T) {
 		{func() { b.Clear() }, ""}, // nothing is there
 		{func() { b.Start("train", 4) }, "\r\x1b[Ktrain [                        ] 0/4  "},
 		{func() { b.Step(1) }, "\r\x1b[Ktrain [======                  ] 1/4  "},
-		{func() { b.StepNote(4, "rmse 1") }, "\r\x1b[Ktrain [========================] 4/4  rmse 1"},
+		{func() { _ = b.Line(4, "rmse 1") }, "\r\x1b[Ktrain [========================] 4/4  rmse 1"},
 		{func() { b.Start("baselines", 0) }, "\r\x1b[Kbaselines [========================] "},
 		{func() { b.Clear() }, "\r\x1b[K"},
 		{func() { b.Clear() }, ""}, // it is gone already
@@ -51,7 +51,6 @@ func TestBarElsewhere(t *testing.T) {
 	b.Start("baselines", 0)
 	b.Start("train", 3)
 	b.Step(1)
-	b.StepNote(1, "note")
 	b.Clear()
 	if out.Len() > 0 {
 		t.Errorf("wrote %q", &out)
@@ -96,7 +95,7 @@ func TestBarOfANarrowTerminal(t *testing.T) {
 		b.Start("train", 10)
 		out.Reset()
 		// The clock stood at 1 s at the start, at 2 s when the empty bar was drawn, and is looked at a third time.
-		if b.StepNote(5, "rmse 0.9  alive 3/4"); out.String() != "\r\x1b[K"+want {
+		if err := b.Line(5, "rmse 0.9  alive 3/4"); err != nil || out.String() != "\r\x1b[K"+want {
 			t.Errorf("%d columns: drew %q, want %q", width, &out, want)
 		}
 	}

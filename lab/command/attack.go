@@ -75,7 +75,7 @@ func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
 		if done == 1 {
 			bar.Start("runs", total)
 		}
-		bar.StepNote(done, "")
+		bar.Step(done)
 	}
 	report, err := attack.Run(ctx, said, cfg)
 	bar.Clear()
@@ -175,7 +175,7 @@ func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	bar := verb.NewProgress(s.Err)
 	bar.Start("runs", 2*cfg.Runs)
-	cfg.Progress = func(done int) { bar.StepNote(done, "") }
+	cfg.Progress = func(done int) { bar.Step(done) }
 	report, err := audit.Run(ctx, e, cfg)
 	bar.Clear()
 	if err != nil {

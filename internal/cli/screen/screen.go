@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // The width of a line in characters: where it is not known, and the least that COLUMNS may ask for.
@@ -123,14 +125,12 @@ func filled(words []string, first, rest, more string, width int) string {
 
 // Quoted quotes the words of a command for a shell, each only if it has to be.
 func Quoted(words []string) []string {
-	out := make([]string, len(words))
-	for i, s := range words {
-		out[i] = s
+	return lists.Map(words, func(s string) string {
 		if special.MatchString(s) {
-			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 		}
-	}
-	return out
+		return s
+	})
 }
 
 // special matches a word that a shell may not read as it is: an empty one, or one with another character than these.
