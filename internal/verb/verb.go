@@ -365,11 +365,11 @@ func (f *Flags) Settings() (list []config.Setting) {
 	return list
 }
 
-// Opener is experiment.Open or experiment.OpenPacked.
+// Opener is experiment.Open, or opens an experiment in another way.
 type Opener func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)
 
 // Open resolves what was said, warns of what is odd in it, and loads the data.
-func Open(ctx context.Context, said []config.Setting, s Streams, p *Progress, load Opener) (*experiment.Experiment, error) {
+func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, load Opener) (*experiment.Experiment, error) {
 	c, err := config.Resolve(said)
 	if err != nil {
 		return nil, err

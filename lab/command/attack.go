@@ -221,7 +221,7 @@ func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s verb
 func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s verb.Streams) error {
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
-	e, err := verb.Open(ctx, said, s, p, experiment.Open)
+	e, err := verb.Open(ctx, said, s, p.Bar, experiment.Open)
 	if err != nil {
 		return err
 	}

@@ -247,7 +247,7 @@ func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := verb.Open(ctx, out.Final, s, p, experiment.Open)
+	e, err := verb.Open(ctx, out.Final, s, p.Bar, experiment.Open)
 	if err != nil {
 		return err
 	}

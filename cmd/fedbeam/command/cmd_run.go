@@ -3,16 +3,13 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
-	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -32,7 +29,7 @@ type runCmd struct {
 	Format          string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
-func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
+func (r *runCmd) Run(ctx context.Context, s verb.Streams) (err error) {
 	said, err := r.settings()
 	if err != nil {
 		return err
@@ -42,9 +39,9 @@ func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leave()) }()
-	p := &progress{Bar: cli.NewBar(s.err), w: s.err, totals: make(engine.Counts)}
+	p := &progress{Bar: cli.NewBar(s.Err), w: s.Err, totals: make(engine.Counts)}
 	defer p.Clear()
-	e, err := open(ctx, said, s, p)
+	e, err := verb.Open(ctx, said, s, p.Bar, engine.Open)
 	if err != nil {
 		return err
 	}
@@ -55,7 +52,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
 	if level == "auto" {
 		level = map[bool]string{true: "off", false: "info"}[r.Runner == engine.Prism]
 	}
-	logTo(s.err, level)
+	logTo(s.Err, level)
 	result, err := training.Keep(ctx, e, p, training.KeepOptions{Predictions: r.SavePredictions, Engine: engine.New(engine.Options{
 		Runner: r.Runner, Shards: r.Shards, Processes: r.Processes, RoundsPerJob: r.RoundsPerJob, Attempts: r.Attempts, Exchange: r.Exchange,
 		Counted: p.counted, Retried: p.retried,
@@ -64,8 +61,8 @@ func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	p.Clear()
-	p.tell(s.err)
-	return errors.Join(err, r.print(s.out, result))
+	p.tell(s.Err)
+	return errors.Join(err, r.print(s.Out, result))
 }
 
 // settings collects what was said, and refuses flags that do not fit.
@@ -90,27 +87,6 @@ func (r *runCmd) settings() (list []config.Setting, err error) {
 	}
 	set, err := config.Assignments("--set", r.Set)
 	return append(list, set...), err
-}
-
-// open resolves what was said, warns of what is odd in it, and loads the data, as fedsim run does.
-func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*experiment.Experiment, error) {
-	c, err := config.Resolve(said)
-	if err != nil {
-		return nil, err
-	}
-	e, err := engine.Open(ctx, c, p.Loading(algorithm.Data.Of(c)))
-	if err != nil {
-		return nil, err
-	}
-	p.Clear()
-	more, err := forecast.Warnings(e)
-	for _, w := range append(algorithm.Warnings(c), more...) {
-		fmt.Fprintf(s.err, "warning: %s\n", w) //nolint:errcheck // it is only a warning
-	}
-	for _, n := range e.Data.Notices {
-		fmt.Fprintf(s.err, "warning: %s\n", n) //nolint:errcheck // it is only a warning
-	}
-	return e, err
 }
 
 // print prints what came of it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
 )
@@ -30,8 +31,6 @@ type commands struct {
 
 	Version cli.VersionFlag `help:"Print the version and exit."`
 }
-
-type streams struct{ out, err io.Writer }
 
 var program = cli.Program{
 	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() },
@@ -58,19 +57,19 @@ func Main() {
 		beam.Init()  // which does not return
 	}
 	cli.Main(func(ctx context.Context, args []string) int {
-		return run(ctx, args, streams{os.Stdout, os.Stderr})
+		return run(ctx, args, verb.Streams{Out: os.Stdout, Err: os.Stderr})
 	}, syscall.SIGHUP)
 }
 
 // run is the command without the process around it.
-func run(ctx context.Context, args []string, s streams) int {
+func run(ctx context.Context, args []string, s verb.Streams) int {
 	own, beams := args, []string(nil)
 	if i := slices.Index(args, "--"); i >= 0 {
 		own, beams = args[:i], args[i+1:]
 	}
 	p := program
 	p.Bind = func() (any, error) { return s, initBeam(beams) }
-	return p.Run(ctx, &commands{}, own, s.out, s.err)
+	return p.Run(ctx, &commands{}, own, s.Out, s.Err)
 }
 
 // initBeam has Beam read its flags.

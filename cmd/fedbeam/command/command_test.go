@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	_ "github.com/fedsim/fedsim/lab" // the algorithms of the lab
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{&out, &err})
+	code = run(t.Context(), args, verb.Streams{Out: &out, Err: &err})
 	return code, out.String(), err.String()
 }
 

@@ -54,7 +54,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
-	e, err := verb.Open(ctx, said, s, p, experiment.OpenPacked)
+	e, err := verb.Open(ctx, said, s, p.Bar, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (c *planCmd) Run(ctx context.Context, s verb.Streams) error {
 // plan prints what an experiment with these settings would do, rest on and cost. It trains nothing.
 func (c *planCmd) plan(ctx context.Context, said []config.Setting, s verb.Streams) error {
 	p := verb.NewProgress(s.Err)
-	e, err := verb.Open(ctx, said, s, p, experiment.OpenPacked)
+	e, err := verb.Open(ctx, said, s, p.Bar, experiment.OpenPacked)
 	p.Clear()
 	if err != nil {
 		return err
