@@ -29,6 +29,11 @@ type MessageForecast struct {
 	Run       int64     `json:"run"`   // bytes of all messages together
 }
 
+func (m *MessageForecast) add(bytes, times int) {
+	m.Bytes, m.Times = max(m.Bytes, bytes), m.Times+times
+	m.Run += int64(bytes) * int64(times)
+}
+
 // StepTraffic is the traffic of each of some equal rounds.
 type StepTraffic struct {
 	Phase  string `json:"phase"`
@@ -83,7 +88,13 @@ func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int
 
 func (e builder) bytesForecast() *BytesForecast {
 	f := new(BytesForecast)
-	var kinds [protocol.Kinds]MessageForecast
+	kinds := make([]MessageForecast, protocol.Kinds)
+	for k := range protocol.Kinds {
+		kinds[k] = MessageForecast{Kind: k.String(), Direction: Down}
+		if k.Travels(protocol.Client, protocol.Aggregator) {
+			kinds[k].Direction = Up
+		}
+	}
 	alike := e.Schedule.Uniform()
 	for i, plan := range e.Plans() {
 		step := e.Schedule[i]
@@ -99,15 +110,10 @@ func (e builder) bytesForecast() *BytesForecast {
 		var each Traffic
 		turns := e.Cohort.Turns(step.Rounds)
 		for k, size := range e.sizes(i, plan) {
-			if size == 0 {
-				continue
+			if size > 0 {
+				kinds[k].add(size, turns)
+				each.add(kinds[k].Direction, int64(size))
 			}
-			m := &kinds[k]
-			m.Kind, m.Direction = protocol.Kind(k).String(), direction(protocol.Kind(k))
-			m.Bytes = max(m.Bytes, size)
-			m.Times += turns
-			m.Run += int64(size) * int64(turns)
-			each.add(m.Direction, int64(size))
 		}
 		if each.Up+each.Down > f.Round.Up+f.Round.Down {
 			f.Round = each
@@ -116,8 +122,7 @@ func (e builder) bytesForecast() *BytesForecast {
 			f.Steps = append(f.Steps, StepTraffic{step.Phase, step.Rounds, each})
 		}
 	}
-	final := &protocol.Final{Model: make([]byte, e.Schedule.Model())}
-	kinds[final.Kind()] = MessageForecast{Kind: final.Kind().String(), Direction: Down, Bytes: protocol.Size(final), Times: 1, Run: int64(protocol.Size(final))}
+	kinds[protocol.KindFinal].add(protocol.Size(&protocol.Final{Model: make([]byte, e.Schedule.Model())}), 1)
 	for _, m := range kinds {
 		if m.Times > 0 {
 			f.Messages = append(f.Messages, m)
@@ -125,16 +130,6 @@ func (e builder) bytesForecast() *BytesForecast {
 		}
 	}
 	return f
-}
-
-// direction returns up for messages that clients send in the stages of a sum.
-func direction(k protocol.Kind) Direction {
-	switch k {
-	case protocol.KindAdvertise, protocol.KindShares, protocol.KindPrepared, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement:
-		return Up
-	default:
-		return Down
-	}
 }
 
 // MemoryForecast estimates the memory that the aggregator needs in a round, in bytes, without
