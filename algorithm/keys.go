@@ -356,6 +356,9 @@ func Federated() []*config.Key {
 	return []*config.Key{Dropout.Key, DropoutAt.Key, Leave.Key, Away.Key, AwayRounds.Key, Tolerance.Key, Colluders.Key, SitOut.Key}
 }
 
+// Placing lists the keys that results do not depend on: where a run leaves them, and the number of goroutines.
+func Placing() []*config.Key { return []*config.Key{Out.Key, RunName.Key, Workers.Key} }
+
 // common lists the keys that an algorithm shares with all others of its kind: each needs data, a split and a place
 // for its results. An algorithm with clients needs sums and connections besides.
 func (a *About) common() []*config.Key {

@@ -163,7 +163,7 @@ func (f Files) Features() *dataset.ItemFeatures { return f.Described }
 func (f *FinishedRun) Asked(k *config.Key) string {
 	m := &f.Manifest
 	switch {
-	case k == algorithm.Out.Key || k == algorithm.RunName.Key || k == algorithm.Workers.Key:
+	case slices.Contains(algorithm.Placing(), k):
 		return ""
 	case k == algorithm.Data.Key:
 		return cmp.Or(m.DataDigest, m.Data)

@@ -87,7 +87,7 @@ func (runs Runs) once(warn func(error)) Runs {
 // identity is the text of all that the figures of a run follow from.
 func (r *Run) identity() string {
 	c := r.Config
-	for _, k := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key} {
+	for _, k := range slices.Concat(algorithm.Placing(), told) {
 		c.Reset(k)
 	}
 	return fmt.Sprintf("%s\n%s\n%s\n%s", r.Alike(), c.YAML(), r.Manifest.SplitDigest, r.Manifest.StartDigest)
@@ -188,15 +188,11 @@ func (r *Run) Primary() string {
 }
 
 // Differing returns the keys in which runs differ, in the order of their declaration: the requested
-// keys, and the keys that follow from others by a rule. The place of results and the number of
-// goroutines do not count.
+// keys, and the keys that follow from others by a rule. The keys of [algorithm.Placing] do not count.
 func (runs Runs) Differing() (asked, derived []*config.Key) {
 	for _, k := range config.Keys() {
-		if k == algorithm.Out.Key || k == algorithm.RunName.Key || k == algorithm.Workers.Key {
-			continue
-		}
 		switch {
-		case !slices.ContainsFunc(runs, func(r *Run) bool { return r.Setting(k) != runs[0].Setting(k) }):
+		case slices.Contains(algorithm.Placing(), k), !slices.ContainsFunc(runs, func(r *Run) bool { return r.Setting(k) != runs[0].Setting(k) }):
 		case slices.ContainsFunc(runs, func(r *Run) bool { return r.Asked(k) != runs[0].Asked(k) }):
 			asked = append(asked, k)
 		default:

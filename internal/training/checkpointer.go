@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/version"
@@ -236,7 +235,7 @@ func (c *checkpoint) write(path string) error {
 // not depend on the folder of results, the names of files, or the number of goroutines.
 func Identity(e *experiment.Experiment) string {
 	c := e.Config
-	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key} {
+	for _, key := range append(algorithm.Placing(), algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key) {
 		c.Reset(key)
 	}
 	h := sha256.New()

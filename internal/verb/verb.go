@@ -299,7 +299,7 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 
 // WarnReplaced says which value of a base another value replaces, if results may depend on it.
 func WarnReplaced(w io.Writer, pair [2]config.Setting) {
-	if slices.Contains([]*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key}, config.Find(pair[0].Key)) {
+	if slices.Contains(algorithm.Placing(), config.Find(pair[0].Key)) {
 		return
 	}
 	fmt.Fprintf(w, "warning: %s %s replaces %s %s of %s\n", pair[1].Origin, pair[1].Value, pair[0].Key, pair[0].Value, pair[0].Origin)

@@ -30,9 +30,8 @@ func init() {
 		verb.Verb{
 			Name: "sweep", Help: "Run many experiments: all combinations of lists of values, on this machine or a cluster.",
 			New: func() any {
-				perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
 				c := new(sweepCmd)
-				c.Take = func(k *config.Key) bool { return !slices.Contains(perRun, k) }
+				c.Take = func(k *config.Key) bool { return !slices.Contains(algorithm.Placing(), k) } // which the sweep sees to
 				return c
 			},
 		},

@@ -55,7 +55,7 @@ func (b Batch) Fill(name string) (string, error) {
 func (f *Folder) Unseen() []string {
 	var list []string
 	for _, k := range config.Keys() {
-		if k.Kind != config.Text || k.Name == algorithm.Out.Name || k.Name == algorithm.RunName.Name {
+		if k.Kind != config.Text || slices.Contains(algorithm.Placing(), k) {
 			continue
 		}
 		for _, r := range f.Runs {

@@ -387,13 +387,10 @@ func (g *Grid) share(c *config.Config, said []config.Setting) {
 	algorithm.SplitSeed.Set(c, algorithm.Seed.Of(first))
 }
 
-// digest returns the digest of the settings that a configuration computes with. The place of the
-// results, the number of goroutines and keys without effect do not count.
+// digest returns the digest of the settings that a configuration computes with. The keys of [algorithm.Placing] and keys without effect
+// do not count.
 func digest(c config.Config) string {
-	for _, k := range algorithm.KeysWithoutEffect(c) {
-		c.Reset(k)
-	}
-	for _, k := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key} {
+	for _, k := range append(algorithm.KeysWithoutEffect(c), algorithm.Placing()...) {
 		c.Reset(k)
 	}
 	d := sha256.Sum256(c.YAML())

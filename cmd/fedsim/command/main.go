@@ -57,7 +57,7 @@ type commands struct {
 // newCommands makes the tree, and says which keys are flags of a command.
 func newCommands() *commands {
 	c := &commands{Added: verb.Tree()}
-	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
+	ofRuns := append(algorithm.Placing(), algorithm.Baselines.Key)
 	c.Plan.Take = func(k *config.Key) bool { return !slices.Contains(ofRuns, k) }
 	ofData, ofForm := among(dataKeys), among(formKeys)
 	c.Data.Info.Take, c.Data.IDs.Take, c.Data.Pack.Take, c.Data.Raters.Take = ofData, ofData, ofData, among(raterKeys)
