@@ -45,11 +45,11 @@ type Comparison struct {
 	Note string `json:"note,omitempty"`
 }
 
-// CompareParams say how to compare. Draws follow from the seed.
+// CompareParams say how to compare.
 type CompareParams struct {
-	Metric    string // "" means the RMSE, or Recall@20 of rankings
-	Resamples int
-	Seed      uint64
+	Metric    string `placeholder:"NAME" help:"What to compare: rmse, or one of lists such as ndcg@10. Default: rmse, or recall@20 of rankings."`
+	Resamples int    `default:"10000" placeholder:"N" help:"How often users are drawn anew."`
+	Seed      uint64 `default:"1" placeholder:"N" help:"Seed of the draws."`
 }
 
 // rmse is the metric of errors; all others are of lists.

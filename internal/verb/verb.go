@@ -70,17 +70,16 @@ func Tree() kong.Plugins {
 	return kong.Plugins{tree.Interface()}
 }
 
-// Sessions are the flags of fedsim run --sessions.
-type Sessions struct {
-	Sessions int
-	Total    float64 // ε of all sessions
-	Shares   forecast.Shares
-	Seeds    int
-	Format   string // table or json
+// SessionsFlags are the flags of fedsim run for the study of several sessions.
+type SessionsFlags struct {
+	Sessions int             `group:"Over time:" placeholder:"N" help:"Study N sessions on data with times: each trains on the ratings by then, and is tested on the next period. Compares learning on with training anew at the same --total-epsilon, and with one session."`
+	Total    float64         `name:"total-epsilon" group:"Over time:" placeholder:"E" help:"Privacy budget of all sessions together."`
+	Shares   forecast.Shares `group:"Over time:" enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
+	Seeds    int             `group:"Over time:" default:"1" help:"Repeat the study with so many seeds, from --seed on."`
 }
 
-// OverTime is the study of several sessions in a row; nil where no package adds it.
-var OverTime func(context.Context, []config.Setting, Sessions, Streams) error
+// OverTime is the study of several sessions in a row, printed as table or json; nil where no package adds it.
+var OverTime func(ctx context.Context, said []config.Setting, r SessionsFlags, format string, s Streams) error
 
 // KeptError is the error of a verb that was interrupted and says what it keeps.
 type KeptError interface {

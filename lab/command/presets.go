@@ -151,7 +151,7 @@ func (c *reportCmd) Run(s verb.Streams) error {
 }
 
 // overTime is fedsim run --sessions.
-func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s verb.Streams) error {
+func overTime(ctx context.Context, said []config.Setting, r verb.SessionsFlags, format string, s verb.Streams) error {
 	c, err := config.Resolve(said)
 	if err != nil {
 		return err
@@ -173,8 +173,7 @@ func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s ver
 	if _, err = os.Stat(dir); err == nil {
 		return config.Errorf("%s exists already; give another --name, or remove it", dir)
 	}
-	d := sessions.Design{Sessions: r.Sessions, Total: r.Total, Shares: r.Shares, Seeds: r.Seeds}
-	result, err := sessions.Run(ctx, c, set, d, dir, func(seed uint64, arm sessions.Arm, session int) {
+	result, err := sessions.Run(ctx, c, set, sessions.Design(r), dir, func(seed uint64, arm sessions.Arm, session int) {
 		fmt.Fprintf(s.Err, "seed %d: session %d of %d, %s\n", seed, session, r.Sessions, arm)
 	})
 	if err != nil {
@@ -194,7 +193,7 @@ func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s ver
 	switch {
 	case err != nil:
 		return err
-	case r.Format == "json":
+	case format == "json":
 		return cli.PrintJSON(s.Out, result)
 	}
 	return screen.Print(s.Out, text, []string{"fedsim", "results", dir})

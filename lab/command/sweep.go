@@ -31,10 +31,8 @@ type sweepCmd struct {
 
 	verb.KeyFlags
 
-	Seeds string   `placeholder:"LIST" help:"Seeds, such as 1..5: --seed by another name. Their runs share the split of the first, unless split.seed is set; auto gives each its own."`
-	Zip   []string `placeholder:"KEY,KEY" sep:"none" help:"Keys that take their values together instead of in all combinations; may be repeated."`
-	Skip  []string `placeholder:"KEY=VALUE..." sep:"none" help:"Combinations to leave out, in quotes: 'algorithm=lfl-sgdmf epsilon=inf'; may be repeated."`
-	When  []string `placeholder:"COND: KEY=VALUE..." sep:"none" help:"Settings of some combinations alone: 'algorithm=vfl-sgdmf: parties=5'; may be repeated."`
+	Seeds string `placeholder:"LIST" help:"Seeds, such as 1..5: --seed by another name. Their runs share the split of the first, unless split.seed is set; auto gives each its own."`
+	sweep.Options
 
 	Preset string `placeholder:"NAME" help:"The study of a paper's figure, or all: runs, a page, and what its claims come to. Flags change its grid."`
 	Scale  string `enum:"small,full" default:"small" help:"Of a preset: small (generated data of 600 users, three seeds) or full (of MovieLens 1M's shape, five)."`
@@ -84,7 +82,7 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 // runs returns the runs of a preset, whose settings flags replace, or of the file, with the flags.
 func (c *sweepCmd) runs(preset []config.Setting, options sweep.Options, warn io.Writer) ([]sweep.Run, error) {
 	var said []config.Setting
-	options = options.Join(sweep.Options{Zip: c.Zip, Skip: c.Skip, When: c.When})
+	options = options.Join(c.Options)
 	if c.File != "" {
 		inFile, o, err := sweep.ReadFile(c.File)
 		if err != nil {

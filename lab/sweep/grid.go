@@ -40,11 +40,11 @@ type axis struct {
 type Options struct {
 	// Zip names keys, with commas between, that take their first values together, then their
 	// second ones, and so on. They have equally many.
-	Zip []string
+	Zip []string `placeholder:"KEY,KEY" sep:"none" help:"Keys that take their values together instead of in all combinations; may be repeated."`
 	// Skip leaves out the combinations in which keys have these values: "KEY=VALUE KEY=VALUE".
-	Skip []string
+	Skip []string `placeholder:"KEY=VALUE..." sep:"none" help:"Combinations to leave out, in quotes: 'algorithm=lfl-sgdmf epsilon=inf'; may be repeated."`
 	// When adds settings to some combinations: "KEY=VALUE ...: KEY=VALUE ...".
-	When []string
+	When []string `placeholder:"COND: KEY=VALUE..." sep:"none" help:"Settings of some combinations alone: 'algorithm=vfl-sgdmf: parties=5'; may be repeated."`
 }
 
 // Grid describes runs.

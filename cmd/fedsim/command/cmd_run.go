@@ -27,12 +27,10 @@ import (
 type runCmd struct {
 	verb.ExperimentFlags
 
-	DryRun       bool    `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
-	Resume       bool    `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start."`
-	Sessions     int     `group:"Over time:" placeholder:"N" help:"Study N sessions on data with times: each trains on the ratings by then, and is tested on the next period. Compares learning on with training anew at the same --total-epsilon, and with one session."`
-	TotalEpsilon float64 `group:"Over time:" placeholder:"E" help:"Privacy budget of all sessions together."`
-	Shares       string  `group:"Over time:" enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
-	Seeds        int     `group:"Over time:" default:"1" help:"Repeat the study with so many seeds, from --seed on."`
+	DryRun bool `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
+	Resume bool `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start."`
+
+	verb.SessionsFlags
 
 	SavePredictions bool `group:"Output:" help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
@@ -46,7 +44,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	if r.Sessions != 0 || r.TotalEpsilon != 0 {
+	if r.Sessions != 0 || r.Total != 0 {
 		return r.overTime(ctx, said, s)
 	}
 	if r.DryRun {
@@ -89,10 +87,10 @@ func (r *runCmd) overTime(ctx context.Context, said []config.Setting, s verb.Str
 	case verb.OverTime == nil:
 		return cli.Misusef("--sessions: this program was built without the study of sessions; use fedsim itself")
 	}
-	if err := checkBudgetOfSessions(r.Sessions, r.TotalEpsilon, said); err != nil {
+	if err := checkBudgetOfSessions(r.Sessions, r.Total, said); err != nil {
 		return err
 	}
-	return verb.OverTime(ctx, said, verb.Sessions{Sessions: r.Sessions, Total: r.TotalEpsilon, Shares: forecast.Shares(r.Shares), Seeds: r.Seeds, Format: r.Format}, s)
+	return verb.OverTime(ctx, said, r.SessionsFlags, r.Format, s)
 }
 
 // print prints what came of it.
@@ -120,9 +118,9 @@ type planCmd struct {
 	Verbose   bool `help:"Print every release, message, chance and bound, and not one screen."`
 	Calibrate bool `help:"Say what the simulation takes on this machine, too: memory and, from training on some of the users for a few seconds, time. Of ideal sums over clients that are users."`
 
-	Sessions     int     `placeholder:"N" help:"Plan N sessions on the same ratings, which together cost at most --total-epsilon, and print the first."`
-	TotalEpsilon float64 `placeholder:"E" help:"Privacy budget of all sessions together."`
-	Shares       string  `enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
+	Sessions     int             `placeholder:"N" help:"Plan N sessions on the same ratings, which together cost at most --total-epsilon, and print the first."`
+	TotalEpsilon float64         `placeholder:"E" help:"Privacy budget of all sessions together."`
+	Shares       forecast.Shares `enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
 
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
 }
@@ -148,7 +146,7 @@ func (c *planCmd) plan(ctx context.Context, said []config.Setting, s verb.Stream
 	}
 	var sessions *forecast.SessionsForecast
 	if c.Sessions > 0 {
-		if e, sessions, err = forecast.Sessions(e, c.Sessions, c.TotalEpsilon, forecast.Shares(c.Shares)); err != nil {
+		if e, sessions, err = forecast.Sessions(e, c.Sessions, c.TotalEpsilon, c.Shares); err != nil {
 			return err
 		}
 		said, _ = config.Over(said, []config.Setting{{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name}})
