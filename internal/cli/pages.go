@@ -155,15 +155,10 @@ func (manCmd) Run(app *kong.Kong) error {
 }
 
 // flags returns the flags of a command and of the commands before it, except --help.
-func flags(of *kong.Node) (list []*kong.Flag) {
-	for n := of; n != nil; n = n.Parent {
-		for _, f := range n.Flags {
-			if f.Name != "help" && !f.Hidden && !slices.ContainsFunc(list, func(o *kong.Flag) bool { return o.Name == f.Name }) {
-				list = append(list, f)
-			}
-		}
-	}
-	return list
+func flags(of *kong.Node) []*kong.Flag {
+	groups := of.AllFlags(true) // of the first command first
+	slices.Reverse(groups)
+	return slices.DeleteFunc(slices.Concat(groups...), func(f *kong.Flag) bool { return f.Name == "help" })
 }
 
 // text returns a flag with the placeholder of its value.
