@@ -78,8 +78,14 @@ func (b *Bar) From(done int) { b.before = done }
 // Announce writes the name of the phase as a line, elsewhere than on a terminal.
 func (b *Bar) Announce() {
 	if !b.terminal {
-		fmt.Fprintln(b.w, b.label) //nolint:errcheck // it is only progress
+		b.Note(b.label)
 	}
+}
+
+// Note writes a line. A bar makes room for it.
+func (b *Bar) Note(text string) {
+	b.Clear()
+	fmt.Fprintln(b.w, text) //nolint:errcheck // it is only progress
 }
 
 // Step says how many steps of the phase are over. Elsewhere than on a terminal it says nothing.

@@ -104,12 +104,11 @@ func PrintAs(w io.Writer, format string, report Printer) error {
 type Progress struct {
 	*cli.Bar
 
-	w       io.Writer
 	trained bool // rounds were reported
 }
 
 // NewProgress returns a Progress that writes to w.
-func NewProgress(w io.Writer) *Progress { return &Progress{Bar: cli.NewBar(w), w: w} }
+func NewProgress(w io.Writer) *Progress { return &Progress{Bar: cli.NewBar(w)} }
 
 // Start begins a phase. Rounds print a line each; phases after the rounds are announced.
 func (p *Progress) Start(label string, rounds int) {
@@ -121,19 +120,12 @@ func (p *Progress) Start(label string, rounds int) {
 
 // Resumed prints the round after which a run continues.
 func (p *Progress) Resumed(after, rounds int) {
-	p.Clear()
-	text := fmt.Sprintf("continues after round %d of %d\n", after, rounds)
+	text := fmt.Sprintf("continues after round %d of %d", after, rounds)
 	if after == 0 {
-		text = "no checkpoint of this run is there; it begins at round 1\n"
+		text = "no checkpoint of this run is there; it begins at round 1"
 	}
-	io.WriteString(p.w, text) //nolint:errcheck // it is only progress
+	p.Note(text)
 	p.From(after)
-}
-
-// Note prints a note.
-func (p *Progress) Note(text string) {
-	p.Clear()
-	io.WriteString(p.w, text+"\n") //nolint:errcheck // it is only progress
 }
 
 // Round prints the results of a round.

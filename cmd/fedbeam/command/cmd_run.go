@@ -39,7 +39,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leave()) }()
-	p := &progress{Bar: cli.NewBar(s.Err), w: s.Err, totals: make(engine.Counts)}
+	p := &progress{Bar: cli.NewBar(s.Err), totals: make(engine.Counts)}
 	defer p.Clear()
 	e, err := verb.Open(ctx, said, s, p.Bar, engine.Open)
 	if err != nil {

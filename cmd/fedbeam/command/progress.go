@@ -14,7 +14,6 @@ import (
 type progress struct {
 	*cli.Bar
 
-	w      io.Writer
 	mu     sync.Mutex
 	totals engine.Counts
 	again  int // jobs that were run again
@@ -55,8 +54,7 @@ func (p *progress) retried(attempt int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.again++
-	p.Clear()
-	fmt.Fprintf(p.w, "attempt %d failed, and is repeated: %v\n", attempt, err) //nolint:errcheck // it is only progress
+	p.Note(fmt.Sprintf("attempt %d failed, and is repeated: %v", attempt, err))
 }
 
 // tell says what Beam's counters came to.
@@ -64,6 +62,6 @@ func (p *progress) tell(w io.Writer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.totals
-	fmt.Fprintf(w, "beam: %d rounds, %d contributions (%d in sums), %d bytes of sums of shards, %d jobs repeated\n", //nolint:errcheck // likewise
+	fmt.Fprintf(w, "beam: %d rounds, %d contributions (%d in sums), %d bytes of sums of shards, %d jobs repeated\n", //nolint:errcheck // it is only progress
 		c[engine.Rounds], c[engine.Trained], c[engine.Inputs], c[engine.SumBytes], p.again)
 }
