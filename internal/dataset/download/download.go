@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -165,14 +164,11 @@ var digestLine = regexp.MustCompile(`\b[0-9a-fA-F]{32}\b`)
 
 // digestBeside reads the MD5 of a .md5 file.
 func (p Params) digestBeside(ctx context.Context, address string) (string, error) {
-	r, err := request(ctx, p.Client, address, nil)
+	r, err := request(ctx, p.Client, address, 0)
 	if err != nil {
 		return "", err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	if r.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s: the server answered %s", address, r.Status)
-	}
 	text, err := io.ReadAll(io.LimitReader(r, 4<<10))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", address, err)
@@ -192,8 +188,9 @@ type response struct {
 	timer  *time.Timer
 }
 
-// request asks for a file as it is, with more header fields than that takes.
-func request(ctx context.Context, client *http.Client, address string, header http.Header) (*response, error) {
+// request asks for a file as it is, without its first have bytes if there are some. The answer has the whole file, or what is missing, or
+// says that the server does not have that range.
+func request(ctx context.Context, client *http.Client, address string, have int64) (*response, error) {
 	r := &response{}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, address, nil)
@@ -201,7 +198,9 @@ func request(ctx context.Context, client *http.Client, address string, header ht
 		r.cancel(nil)
 		return nil, err
 	}
-	maps.Copy(req.Header, header)
+	if have > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+	}
 	req.Header.Set("Accept-Encoding", "identity") // a packed answer has other bytes to resume from
 	r.timer = time.AfterFunc(stallAfter, func() { r.cancel(ErrStalled) })
 	if r.Response, err = client.Do(req); err != nil {
@@ -209,6 +208,9 @@ func request(ctx context.Context, client *http.Client, address string, header ht
 		r.timer.Stop()
 		r.cancel(nil)
 		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	if s := r.StatusCode; s != http.StatusOK && (have == 0 || s != http.StatusPartialContent && s != http.StatusRequestedRangeNotSatisfiable) {
+		return nil, errors.Join(fmt.Errorf("%s: the server answered %s", address, r.Status), r.Close())
 	}
 	return r, nil
 }
@@ -269,12 +271,12 @@ type PartialError struct {
 
 // Error says why the download ended, and where the next call resumes.
 func (e *PartialError) Error() string {
+	if e.Have == 0 {
+		return fmt.Sprintf("the download broke off: %v; the same command starts it anew", e.Err)
+	}
 	of := ""
 	if e.Want > 0 {
 		of = fmt.Sprintf(" of %d", e.Want)
-	}
-	if e.Have == 0 {
-		return fmt.Sprintf("the download broke off: %v; the same command starts it anew", e.Err)
 	}
 	return fmt.Sprintf("the download broke off: %v; %d%s bytes are kept in %s, and the same command continues from there", e.Err, e.Have, of, e.File)
 }
@@ -298,26 +300,22 @@ func (t *transfer) run(ctx context.Context) error {
 // attempt makes one request for what is not there yet, and appends it.
 func (t *transfer) attempt(ctx context.Context) error {
 	have := t.partial()
-	header := http.Header{}
-	if have > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
-	}
-	r, err := request(ctx, t.Client, t.address, header)
+	r, err := request(ctx, t.Client, t.address, have)
 	if err != nil {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	total := max(r.ContentLength, 0)
-	switch {
-	case r.StatusCode == http.StatusOK:
+	switch r.StatusCode {
+	case http.StatusOK:
 		have = 0
-	case r.StatusCode == http.StatusPartialContent && have > 0:
+	case http.StatusPartialContent:
 		var first, last int64
 		if _, err = fmt.Sscanf(r.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total); err != nil || first != have {
 			return fmt.Errorf("%s: the server sent the range %q, want bytes from %d on with the size of the whole; remove %s to start anew",
 				t.address, r.Header.Get("Content-Range"), have, t.file)
 		}
-	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable && have > 0:
+	case http.StatusRequestedRangeNotSatisfiable:
 		if r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", have) {
 			return nil // it is whole already
 		}
@@ -325,8 +323,6 @@ func (t *transfer) attempt(ctx context.Context) error {
 			return err
 		}
 		return t.attempt(ctx)
-	default:
-		return fmt.Errorf("%s: the server answered %s", t.address, r.Status)
 	}
 	how := os.O_TRUNC
 	if have > 0 {
