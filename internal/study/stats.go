@@ -109,13 +109,13 @@ func names(keys []*config.Key) []string {
 	return lists.Map(keys, func(k *config.Key) string { return k.Name })
 }
 
-// Paired returns the differences of a metric between rows that meet one condition and rows that
+// Paired returns the differences of a metric, on a scale, between rows that meet one condition and rows that
 // meet another, such as "algorithm=ssp-c" and "algorithm=dpals". A pair has equal values of all
 // keys that neither condition names. A baseline in place of the second, such as
 // "baselines.local_only", is the baseline of the same run. The sample has one number for each seed,
 // the mean of its differences: pairs of one seed have a split, and much noise, in common. pairs is
-// the number of pairs.
-func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs int, err error) {
+// the number of pairs, without numbers that the scale does not have.
+func (t *Table) Paired(first, second, baseline, metric string, scale func(float64) float64) (s Sample, pairs int, err error) {
 	a, err := conditionOf(first)
 	b, err2 := conditionOf(second)
 	if err = errors.Join(err, err2); err != nil {
@@ -137,7 +137,7 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 		if baseline != "" {
 			other, ok = r.value(baseline), true
 		}
-		if d := r.value(metric) - other; ok && !math.IsNaN(d) {
+		if d := scale(r.value(metric)) - scale(other); ok && !math.IsNaN(d) && !math.IsInf(d, 0) {
 			seed := r.Settings[algorithm.Seed.Name]
 			bySeed[seed] = append(bySeed[seed], d)
 			pairs++

@@ -134,11 +134,11 @@ const (
 
 func (c Claim) check(t *study.Table) (page.Claim, error) {
 	metric := cmp.Or(c.Metric, "test_rmse")
-	least := 0.0
+	scale, least := func(v float64) float64 { return v }, 0.0
 	if c.Times > 0 {
-		t, least = logarithms(t, metric), math.Log10(c.Times)
+		scale, least = math.Log10, math.Log10(c.Times)
 	}
-	s, pairs, err := t.Paired(c.Lower, c.Than, c.Baseline, metric)
+	s, pairs, err := t.Paired(c.Lower, c.Than, c.Baseline, metric, scale)
 	if err != nil {
 		return page.Claim{}, err
 	}
@@ -162,17 +162,4 @@ func (c Claim) check(t *study.Table) (page.Claim, error) {
 		x.Evidence = "no run has " + metric
 	}
 	return x, nil
-}
-
-// logarithms returns the table with the logarithm of a metric, to base 10, in its place.
-func logarithms(t *study.Table, metric string) *study.Table {
-	logs := *t
-	logs.Rows = slices.Clone(t.Rows)
-	for i, r := range t.Rows {
-		logs.Rows[i].Values = make(map[string]float64)
-		if v := r.Values[metric]; v > 0 {
-			logs.Rows[i].Values[metric] = math.Log10(v)
-		}
-	}
-	return &logs
 }

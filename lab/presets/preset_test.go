@@ -144,7 +144,7 @@ func TestVerdicts(t *testing.T) {
 			if x := part.Claims[0]; x.Verdict != c.verdict || !strings.Contains(x.Evidence, "over 2 seeds, 2 pairs of runs") {
 				t.Errorf("%+v, want %s", x, c.verdict)
 			}
-			s, _, err := runs.Table().Paired("algorithm=ssp-c", "algorithm=dpals", "", "test_rmse")
+			s, _, err := runs.Table().Paired("algorithm=ssp-c", "algorithm=dpals", "", "test_rmse", func(v float64) float64 { return v })
 			if err != nil || math.Abs(s.Mean-c.mean) > 1e-12 {
 				t.Errorf("%+v, %v, want a mean of %v", s, err, c.mean)
 			}
