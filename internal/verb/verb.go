@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -32,42 +33,24 @@ func (s Streams) Warn(err error) {
 	fmt.Fprintf(s.Err, "fedsim: warning: %v\n", err) //nolint:errcheck // it is only a warning
 }
 
-// Verb is a verb that a package adds to fedsim.
-type Verb struct {
-	Name string // in lower case, as people type it
-	Help string // a line
-	// New returns a pointer to the verb's struct of flags, which has a method Run for kong.
-	New func() any
-}
-
-var added []Verb
+var added []func() any
 
 // Examples holds calls of the added verbs, a line each, for the ends of their helps.
 var Examples string
 
-// Add adds verbs, in the order of the help, with three calls of each. Packages call Add from their init.
-func Add(examples string, list ...Verb) {
-	added = append(added, list...)
+// Add adds verbs with three calls of each. commands returns a pointer to a struct whose fields are the verbs for kong, in the order
+// of the help. Packages call Add from their init.
+func Add(examples string, commands func() any) {
+	added = append(added, commands)
 	Examples += examples
 }
 
-// Has reports whether a verb was added.
-func Has(name string) bool {
-	return slices.ContainsFunc(added, func(v Verb) bool { return v.Name == name })
-}
+// Has reports whether a verb was added, which has examples.
+func Has(name string) bool { return strings.Contains(Examples, "fedsim "+name+" ") }
 
 // Tree returns the added verbs as a part of the tree of commands.
 func Tree() kong.Plugins {
-	fields, values := make([]reflect.StructField, len(added)), make([]reflect.Value, len(added))
-	for i, v := range added {
-		values[i] = reflect.ValueOf(v.New()).Elem()
-		fields[i] = reflect.StructField{Name: strings.ToUpper(v.Name[:1]) + v.Name[1:], Type: values[i].Type(), Tag: reflect.StructTag(fmt.Sprintf("cmd:\"\" help:%q", v.Help))}
-	}
-	tree := reflect.New(reflect.StructOf(fields))
-	for i, v := range values {
-		tree.Elem().Field(i).Set(v)
-	}
-	return kong.Plugins{tree.Interface()}
+	return lists.Map(added, func(commands func() any) any { return commands() })
 }
 
 // SessionsFlags are the flags of fedsim run for the study of several sessions.

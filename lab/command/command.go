@@ -25,49 +25,23 @@ import (
 //go:embed examples.txt
 var examples string
 
+type verbs struct {
+	Sweep  sweepCmd  `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
+	Plot   plotCmd   `cmd:"" help:"Draw one picture of finished runs, as PDF, SVG or PNG."`
+	Report reportCmd `cmd:"" help:"Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them."`
+	Tune   tuneCmd   `cmd:"" help:"Search settings by the validation part, and measure the best on the test once; --private pays for the search."`
+	Audit  auditCmd  `cmd:"" help:"Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound."`
+	Attack attackCmd `cmd:"" help:"Attack simulated runs: who was in them, what a user likes, what a client sent, what lying clients can do; at each epsilon."`
+	Verify verifyCmd `cmd:"" help:"Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run."`
+}
+
 func init() {
-	verb.Add(examples,
-		verb.Verb{
-			Name: "sweep", Help: "Run many experiments: all combinations of lists of values, on this machine or a cluster.",
-			New: func() any {
-				c := new(sweepCmd)
-				c.Take = func(k *config.Key) bool { return !slices.Contains(algorithm.Placing(), k) } // which the sweep sees to
-				return c
-			},
-		},
-		verb.Verb{
-			Name: "plot", Help: "Draw one picture of finished runs, as PDF, SVG or PNG.",
-			New: func() any { return new(plotCmd) },
-		},
-		verb.Verb{
-			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
-			New: func() any { return new(reportCmd) },
-		},
-		verb.Verb{
-			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
-			New: func() any { return new(tuneCmd) },
-		},
-		verb.Verb{
-			Name: "audit", Help: "Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound.",
-			New: func() any {
-				c := new(auditCmd)
-				c.Take = audited
-				return c
-			},
-		},
-		verb.Verb{
-			Name: "attack", Help: "Attack simulated runs: who was in them, what a user likes, what a client sent, what lying clients can do; at each epsilon.",
-			New: func() any {
-				c := new(attackCmd)
-				c.Take = attacked
-				return c
-			},
-		},
-		verb.Verb{
-			Name: "verify", Help: "Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run.",
-			New: func() any { return new(verifyCmd) },
-		},
-	)
+	verb.Add(examples, func() any {
+		v := new(verbs)
+		v.Sweep.Take = func(k *config.Key) bool { return !slices.Contains(algorithm.Placing(), k) } // which the sweep sees to
+		v.Audit.Take, v.Attack.Take = audited, attacked
+		return v
+	})
 	verb.OverTime = overTime
 }
 
