@@ -175,7 +175,7 @@ func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	bar := verb.NewProgress(s.Err)
 	bar.Start("runs", 2*cfg.Runs)
-	cfg.Progress = func(done int) { bar.Step(done) }
+	cfg.Progress = bar.Step
 	report, err := audit.Run(ctx, e, cfg)
 	bar.Clear()
 	if err != nil {

@@ -3,7 +3,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -47,11 +46,7 @@ func init() {
 
 // whole has a function fill a file in place of an old one.
 func whole(path string, fill func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := fill(&b); err != nil {
-		return err
-	}
-	return atomicfile.Write(path, b.Bytes(), 0o644)
+	return atomicfile.WriteAll(atomicfile.File{Path: path, Mode: 0o644, Write: fill})
 }
 
 // verifyCmd is fedsim verify: a stranger checks a folder.
