@@ -5,7 +5,6 @@ package study
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -119,13 +119,9 @@ func read(path string) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{FinishedRun: *f, Name: filepath.Base(path), Path: path, Values: make(map[string]float64), shown: make(map[*config.Key]string)}
-	b, err := os.ReadFile(filepath.Join(path, "summary.json"))
-	if err != nil {
-		return nil, err
-	}
 	var all any
-	if err = json.Unmarshal(b, &all); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err = atomicfile.ReadJSON(filepath.Join(path, "summary.json"), &all); err != nil {
+		return nil, err
 	}
 	flatten(r.Values, "", all)
 	for way, kinds := range map[string]map[string]int64{"bytes_up": f.Summary.BytesUpPerClient, "bytes_down": f.Summary.BytesDownPerClient} {

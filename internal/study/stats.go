@@ -21,19 +21,13 @@ import (
 // Sample describes numbers of several runs.
 type Sample struct {
 	N               int
-	Mean, Deviation float64 // Deviation is the deviation of a single number (n-1), NaN for one number alone
+	Mean, Deviation float64 // Deviation is the deviation of a single number (n-1); each is NaN for too few numbers
 }
 
 // Describe returns the mean of numbers and their deviation.
 func Describe(x []float64) Sample {
-	s := Sample{N: len(x), Mean: math.NaN(), Deviation: math.NaN()}
-	if len(x) > 0 {
-		s.Mean = stat.Mean(x, nil)
-	}
-	if len(x) > 1 {
-		s.Deviation = stat.StdDev(x, nil)
-	}
-	return s
+	mean, deviation := stat.MeanStdDev(x, nil)
+	return Sample{len(x), mean, deviation}
 }
 
 // Margin returns half the width of the 95% interval of the mean by Student's t; NaN for one number

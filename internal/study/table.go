@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -52,12 +53,9 @@ func (runs Runs) Table() *Table {
 		t.Keys = append(t.Keys, algorithm.ChosenBy.Key) // no reader may take their ε for the ε of one run
 	}
 	asked, derived := runs.Differing()
-	for _, k := range asked {
-		if !slices.Contains(t.Keys, k) {
-			t.Keys = append(t.Keys, k)
-		}
-	}
-	t.Derived = slices.DeleteFunc(derived, func(k *config.Key) bool { return slices.Contains(t.Keys, k) })
+	there := func(k *config.Key) bool { return slices.Contains(t.Keys, k) }
+	t.Keys = append(t.Keys, slices.DeleteFunc(asked, there)...)
+	t.Derived = slices.DeleteFunc(derived, there)
 	names := make(map[string]bool)
 	for _, r := range runs {
 		row := Row{Name: r.Name, Settings: make(map[string]string), Values: r.Values, runs: Runs{r}}
@@ -69,10 +67,7 @@ func (runs Runs) Table() *Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	for name := range names {
-		t.Metrics = append(t.Metrics, name)
-	}
-	slices.SortFunc(t.Metrics, func(a, b string) int { return cmp.Or(rankOf(a)-rankOf(b), strings.Compare(a, b)) })
+	t.Metrics = slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Or(rankOf(a)-rankOf(b), strings.Compare(a, b)) })
 	slices.SortStableFunc(t.Rows, t.order)
 	return t
 }
