@@ -1,10 +1,10 @@
 // Package entropy separates secret randomness from public randomness, by type.
 //
 // Everything that protects a user (masks, shares, noise, the choice of a sampled rating) takes a
-// [Source]. There are two ways to get a Source. [System] reads the operating system's randomness;
-// entropy/simulated is repeatable from a seed. The constructor of Source is internal, and the
-// repository's import rules admit entropy/simulated to the simulator and tests only. So a
-// repeatable stream cannot reach a deployment.
+// [Source]. [System] reads the operating system's randomness, and is the only Source that another
+// program can get. A Source that is repeatable from a seed comes from internal/entropy/simulated,
+// which import rules admit to the simulator, its audit and tests alone. So a repeatable stream
+// cannot reach a deployment.
 //
 // Randomness that may be public and repeatable (the start of a model, the server's mini-batches)
 // comes from [Public], which returns another type, so that the two cannot be confused.
@@ -22,7 +22,7 @@ import (
 	"math/bits"
 	mathrand "math/rand/v2"
 
-	"github.com/fedsim/fedsim/entropy/internal/source"
+	"github.com/fedsim/fedsim/internal/entropy/source"
 )
 
 // Source opens named streams of random bytes; its method is

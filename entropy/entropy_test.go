@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 )
 
 // alpha is the false-alarm rate of every statistical test of this package.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 )
 
 func ExampleNew() {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/fedssp/serving"
 	"github.com/fedsim/fedsim/internal/fedssp/stage"

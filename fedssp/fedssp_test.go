@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/fedssp/serving"

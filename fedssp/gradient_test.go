@@ -13,9 +13,9 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/fedssp/serving"
 	"github.com/fedsim/fedsim/internal/fedssp/stage"

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/fedssp/solver"
 	"github.com/fedsim/fedsim/internal/fedssp/stage"

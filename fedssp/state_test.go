@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/fedssp/serving"
 	"github.com/fedsim/fedsim/internal/fedssp/user"

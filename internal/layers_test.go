@@ -70,12 +70,12 @@ var rules = []rule{
 	},
 	{
 		name: "dp is a foundation", from: []string{"dp/..."},
-		forbid: []string{"..."}, allow: []string{"dp/...", "entropy", "entropy/internal/..."},
+		forbid: []string{"..."}, allow: []string{"dp/...", "entropy", "internal/entropy/source"},
 		why: "mechanisms and accountants know nothing of what uses them; dp imports itself and entropy only",
 	},
 	{
-		name: "entropy is a foundation", from: []string{"entropy/..."},
-		forbid: []string{"..."}, allow: []string{"entropy/..."},
+		name: "entropy is a foundation", from: []string{"entropy", "internal/entropy/..."},
+		forbid: []string{"..."}, allow: []string{"entropy", "internal/entropy/..."},
 		why: "where randomness comes from does not depend on what it is for",
 	},
 	{
@@ -120,22 +120,22 @@ var rules = []rule{
 	},
 	{
 		name: "protocol is the vocabulary", from: []string{"protocol/..."},
-		forbid: []string{"..."}, allow: []string{"protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		forbid: []string{"..."}, allow: []string{"protocol/...", "dp/...", "entropy", "internal/entropy/source"},
 		why: "everybody speaks it, so it imports itself, dp and entropy only",
 	},
 	{
 		name: "secagg sums for anybody", from: []string{"secagg/..."},
-		forbid: []string{"..."}, allow: []string{"secagg/...", "protocol/...", "dp/...", "entropy", "entropy/internal/...", "internal/merkle"},
+		forbid: []string{"..."}, allow: []string{"secagg/...", "protocol/...", "dp/...", "entropy", "internal/entropy/source", "internal/merkle"},
 		why: "a sum knows no role and no algorithm; secagg imports itself, protocol, dp, entropy and proofs about lists only",
 	},
 	{
 		name: "align knows lists of ids", from: []string{"internal/align/..."},
-		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "protocol/internal/codec", "dp/...", "entropy", "entropy/internal/..."},
+		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "protocol/internal/codec", "dp/...", "entropy", "internal/entropy/source"},
 		why: "rows are found before there is an experiment; align imports protocol and entropy only",
 	},
 	{
 		name: "eval measures anything", from: []string{"eval/..."},
-		forbid: []string{"..."}, allow: []string{"eval/...", "model/...", "dataset/...", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		forbid: []string{"..."}, allow: []string{"eval/...", "model/...", "dataset/...", "protocol/...", "dp/...", "entropy", "internal/entropy/source"},
 		why: "metrics know no algorithm, role, driver or experiment; eval imports itself, model, dataset and protocol only",
 	},
 	{
@@ -300,12 +300,17 @@ var rules = []rule{
 	},
 	{
 		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "lab/chaos", "lab/audit/...", "lab/attack/..."},
-		forbid: []string{"entropy/simulated"}, direct: true,
+		forbid: []string{"internal/entropy/simulated"}, direct: true,
 		why: "repeatable streams protect nobody; only sim, its chaos, audit and tests may have them",
 	},
 	{
+		name: "two make sources", from: []string{"..."}, except: []string{"entropy", "internal/entropy/..."},
+		forbid: []string{"internal/entropy/source"}, direct: true,
+		why: "whoever imports it could make a stream that is repeatable and does not say so",
+	},
+	{
 		name: "a deployment simulates nothing", from: []string{"node/...", "cmd/fednode/..."},
-		forbid: []string{"sim/...", "entropy/simulated"},
+		forbid: []string{"sim/...", "internal/entropy/simulated"},
 		why:    "a deployment must not be able to reach a repeatable stream",
 	},
 	{
@@ -330,7 +335,7 @@ var rules = []rule{
 	},
 	{
 		name: "peers know no session", from: []string{"internal/node/peer"},
-		forbid: []string{"..."}, allow: []string{"node/admission", "internal/atomicfile", "internal/merkle", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		forbid: []string{"..."}, allow: []string{"node/admission", "internal/atomicfile", "internal/merkle", "protocol/...", "dp/...", "entropy", "internal/entropy/source"},
 		why: "hosts, queues and connections are the same for every role and every message",
 	},
 	{
@@ -389,12 +394,12 @@ func TestWrongRulesAreReported(t *testing.T) {
 		want string // start of the first violation
 	}{
 		{
-			rule{from: []string{"sim"}, forbid: []string{"entropy/simulated"}, direct: true},
-			module + "/sim must not import " + module + "/entropy/simulated (" + module + "/sim -> " + module + "/entropy/simulated)",
+			rule{from: []string{"sim"}, forbid: []string{"internal/entropy/simulated"}, direct: true},
+			module + "/sim must not import " + module + "/internal/entropy/simulated (" + module + "/sim -> " + module + "/internal/entropy/simulated)",
 		},
 		{
-			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/lab/command -> " + module + "/lab/attack -> " + module + "/entropy/simulated)",
+			rule{from: []string{"cmd/..."}, forbid: []string{"internal/entropy/simulated"}},
+			module + "/cmd/fedsim must not import " + module + "/internal/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/lab/command -> " + module + "/lab/attack -> " + module + "/internal/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},
@@ -509,7 +514,7 @@ func TestOneFileOfEachCommandImportsTheLab(t *testing.T) {
 var promised = []string{
 	".", "aggregator", "algorithm", "algorithm/external", "algorithm/peruser", "client", "config",
 	"dataset", "dataset/parquet", "dataset/read", "dataset/split", "dataset/synthetic",
-	"dp", "dp/noise", "entropy", "entropy/simulated", "eval", "fedmf", "fedssp", "forecast", "model",
+	"dp", "dp/noise", "entropy", "eval", "fedmf", "fedssp", "forecast", "model",
 	"node", "node/admission", "node/session", "node/store", "protocol", "protocol/wire", "relay",
 	"results", "results/recommend", "secagg", "secagg/graph", "server", "sim",
 }

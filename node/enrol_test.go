@@ -17,7 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/node/hub"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node"

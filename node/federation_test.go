@@ -21,9 +21,9 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/node/hub"

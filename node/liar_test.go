@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/secagg/inputproof"
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/node/admission"

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"

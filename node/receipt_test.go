@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/node/nodetest"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"

@@ -21,7 +21,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"

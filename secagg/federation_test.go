@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"

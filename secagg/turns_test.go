@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gtank/ristretto255"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gtank/ristretto255"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
 

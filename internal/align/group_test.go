@@ -7,7 +7,7 @@ import (
 
 	"github.com/gtank/ristretto255"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 )
 
 func unhex(t *testing.T, s string) []byte {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gtank/ristretto255"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 )
 
 // TestLiars checks that a sender of a wrong message is named by the first member that receives it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/training"

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 )
 
 // By the definition of the sampled Gaussian mechanism, a watched step moves 1 sensitivity towards the unit in a

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 )
 
 func noisyLabels(t testing.TB, y []float64, o BinsOptions, seed uint64) *NoisyLabels {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp/noise"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"

@@ -6,7 +6,7 @@ alone, to standard output:
 
 Nothing of it was taken from the Go code but the formats that its documentation
 states. What clients draw comes from the repeatable streams of package
-entropy/simulated; degree and threshold, whose arithmetic has tests of its own, are
+internal/entropy/simulated; degree and threshold, whose arithmetic has tests of its own, are
 given. Messages are written field by field, bytes in hexadecimal, without fields
 that are zero or empty.
 """

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/check"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"

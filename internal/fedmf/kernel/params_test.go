@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/combin"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"

@@ -12,7 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/node/nodetest"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/node/admission"

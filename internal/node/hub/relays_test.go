@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/node/nodetest"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"

@@ -1,6 +1,5 @@
-// Package source holds the type behind entropy.Source. It is internal to the
-// entropy tree, so only entropy (the operating system's randomness) and
-// entropy/simulated (repeatable streams) can make one.
+// Package source holds the type behind entropy.Source. By the import rules only entropy (the
+// operating system's randomness) and internal/entropy/simulated (repeatable streams) make one.
 package source
 
 import (

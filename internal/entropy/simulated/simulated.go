@@ -1,7 +1,7 @@
 // Package simulated makes repeatable entropy sources: the same seed repeats a whole run, bit for
 // bit, at any number of workers.
 //
-// Only the simulator, the audit and tests may import it; a linter rule and a test enforce that. A
+// Only the simulator, the audit and tests may import it; a test of the imports holds that. A
 // party that knows the seed of a run can compute all of its secrets.
 package simulated
 
@@ -11,7 +11,7 @@ import (
 	"io"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/internal/source"
+	"github.com/fedsim/fedsim/internal/entropy/source"
 )
 
 // New returns the source of one party in the run of a seed. Streams of different (seed, party,
