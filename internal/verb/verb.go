@@ -321,10 +321,9 @@ func (f *KeyFlags) Settings() ([]config.Setting, error) {
 // Settings collects what was said by flags.
 func (f *Flags) Settings() (list []config.Setting) {
 	for _, plugin := range f.Plugins {
-		v := reflect.ValueOf(plugin).Elem()
-		for i := range v.NumField() {
-			key := v.Type().Field(i).Tag.Get("name")
-			switch p := v.Field(i).Interface().(type) {
+		for field, v := range reflect.ValueOf(plugin).Elem().Fields() {
+			key := field.Tag.Get("name")
+			switch p := v.Interface().(type) {
 			case []string:
 				for _, value := range p {
 					list = append(list, config.Setting{Key: key, Value: value, Origin: "--" + key})

@@ -2,6 +2,7 @@
 package screen
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -221,12 +222,11 @@ func Table(rows [][]string, fixed, width int) string {
 		for _, cells := range rows {
 			line := ""
 			for i, c := range cells {
-				pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
 				switch {
 				case i < fixed:
-					line += c + pad + "  "
+					line += fmt.Sprintf("%-*s  ", widths[i], c)
 				case i >= from && i < to:
-					line += pad + c + "  "
+					line += fmt.Sprintf("%*s  ", widths[i], c)
 				}
 			}
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
