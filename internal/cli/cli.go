@@ -436,22 +436,20 @@ func withCaller(ctx context.Context) context.Context {
 	}
 	_ = os.Unsetenv(tied) // commands that this process starts have another standard input
 	ctx, interrupt := context.WithCancel(ctx)
-	gone := make(chan struct{}, 2)
+	end := func() {
+		interrupt()
+		time.Sleep(tiedRest)
+		os.Exit(Interrupted)
+	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end too
-		gone <- struct{}{}
+		end()
 	}()
 	go func() {
 		for parent := os.Getppid(); os.Getppid() == parent; {
 			time.Sleep(parentLook)
 		}
-		gone <- struct{}{}
-	}()
-	go func() {
-		<-gone
-		interrupt()
-		time.Sleep(tiedRest)
-		os.Exit(Interrupted)
+		end()
 	}()
 	return ctx
 }
