@@ -23,6 +23,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"text/tabwriter"
+	"text/template"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -366,6 +368,15 @@ func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// PrintForm writes a value as an object if the format is json, and otherwise by a form of a template, in columns between tabs.
+func PrintForm(w io.Writer, format string, forms *template.Template, form string, v any) error {
+	if format == "json" {
+		return PrintJSON(w, v)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	return errors.Join(forms.ExecuteTemplate(t, form, v), t.Flush())
 }
 
 // ProfileFlags names the files for profiles of time and memory, for a tree of commands to embed.

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 	"text/template"
 	"time"
 
@@ -138,16 +137,7 @@ var shown = template.Must(template.New("shown").Funcs(template.FuncMap{
 }).Parse(shownText))
 
 // print writes a value as JSON, or as a part of shown.tmpl has it.
-func (f formatFlag) print(w io.Writer, v any, part string) error {
-	if f.Format == "json" {
-		return cli.PrintJSON(w, v)
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if err := shown.ExecuteTemplate(t, part, v); err != nil {
-		return err
-	}
-	return t.Flush()
-}
+func (f formatFlag) print(w io.Writer, v any, part string) error { return cli.PrintForm(w, f.Format, shown, part, v) }
 
 func each[T any](flag string, texts []string, parse func(string) (T, error)) ([]T, error) {
 	list := make([]T, len(texts))

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"text/template"
 	"time"
 
@@ -73,13 +72,7 @@ var dataTables = template.Must(template.New("data").Funcs(template.FuncMap{
 }).Parse(dataText))
 
 // show writes a report: as an object where the format is json, else by a form of data.tmpl.
-func show(w io.Writer, format, name string, v any) error {
-	if format == "json" {
-		return cli.PrintJSON(w, v)
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	return errors.Join(dataTables.ExecuteTemplate(t, name, v), t.Flush())
-}
+func show(w io.Writer, format, name string, v any) error { return cli.PrintForm(w, format, dataTables, name, v) }
 
 type dataInfoCmd struct {
 	Data string `arg:"" help:"As for fedsim run --data."`
