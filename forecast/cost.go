@@ -229,8 +229,8 @@ const (
 	garbage        = 0.5
 )
 
-// MemoryEstimate estimates the most memory that a simulation takes at once.
-type MemoryEstimate struct {
+// memoryEstimate estimates the most memory that a simulation takes at once.
+type memoryEstimate struct {
 	Ratings int  // of the data
 	Packed  int  // bytes of the data if they stay packed; otherwise 0
 	ByUser  bool // the algorithm works by user
@@ -239,7 +239,7 @@ type MemoryEstimate struct {
 }
 
 // Bytes returns the estimate.
-func (p MemoryEstimate) Bytes() int64 {
+func (p memoryEstimate) Bytes() int64 {
 	kept := float64(bytesPerRun) + bytesPerUser*float64(p.Users) + float64(p.Sums)
 	if p.Packed > 0 {
 		return int64((1+garbage)*kept) + int64(p.Packed)
@@ -253,7 +253,7 @@ func (p MemoryEstimate) Bytes() int64 {
 
 // PeakMemory estimates the most memory of a simulation, in bytes, with all roles in one process.
 func PeakMemory(x *experiment.Experiment) int64 {
-	p := MemoryEstimate{Ratings: x.Data.Len(), ByUser: x.About().ByUser, Users: x.Data.Users}
+	p := memoryEstimate{Ratings: x.Data.Len(), ByUser: x.About().ByUser, Users: x.Data.Users}
 	if packed := x.Data.Packed; packed != nil {
 		p.Packed = packed.Size()
 	}

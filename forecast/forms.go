@@ -103,8 +103,8 @@ const (
 	FrontLoaded Shares = "front-loaded" // the first session gets half, the later sessions share the rest equally
 )
 
-// MaxSessions bounds the number of sessions of one plan: more than one a day for a century.
-const MaxSessions = 100_000
+// maxSessions bounds the number of sessions of one plan: more than one a day for a century.
+const maxSessions = 100_000
 
 // SessionsForecast divides a budget between sessions that train on the ratings of the same units, one after
 // another. The total is the cost of all releases of all sessions, composed by the accountant of the run.
@@ -123,14 +123,14 @@ type SessionsShare struct {
 	Epsilon  float64 `json:"epsilon"` // of each session by itself, with three significant digits
 }
 
-// Sessions plans n sessions of an experiment, from 1 to MaxSessions, that together cost at most the total ε, and uses at
+// Sessions plans n sessions of an experiment, from 1 to 100,000, that together cost at most the total ε, and uses at
 // least 98% of it if the noise allows that. It returns the experiment of the first session. Settings that the experiment
 // leaves open are chosen anew for the ε of a session. Sessions returns a [config.Error] if the experiment has no
 // noise whose releases compose, or if a session's budget would be too small for any noise.
 func Sessions(x *experiment.Experiment, n int, total float64, shares Shares) (*experiment.Experiment, *SessionsForecast, error) {
 	switch {
-	case n < 1 || n > MaxSessions:
-		return nil, nil, config.Errorf("%d sessions: from 1 to %d can be planned", n, MaxSessions)
+	case n < 1 || n > maxSessions:
+		return nil, nil, config.Errorf("%d sessions: from 1 to %d can be planned", n, maxSessions)
 	case !(total > 0) || math.IsInf(total, 1):
 		return nil, nil, config.Errorf("a total epsilon of %v: it must be positive and finite", total)
 	case !x.Private():

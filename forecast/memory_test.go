@@ -9,15 +9,15 @@ import (
 func TestMemoryEstimate(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		peak MemoryEstimate
+		peak memoryEstimate
 		want int64
 	}{
 		// 1.5·(2^26 + 700·1,000 + 24·100,000)
-		{"columns", MemoryEstimate{Ratings: 100_000, Users: 1000, ByUser: true}, 105_313_296},
+		{"columns", memoryEstimate{Ratings: 100_000, Users: 1000, ByUser: true}, 105_313_296},
 		// 56 bytes a rating more: 1.5·5,600,000
-		{"of parties", MemoryEstimate{Ratings: 100_000, Users: 1000}, 113_713_296},
+		{"of parties", memoryEstimate{Ratings: 100_000, Users: 1000}, 113_713_296},
 		// 1.5·(2^26 + 700·700,000 + 80,000,000) + 180,000,000
-		{"packed", MemoryEstimate{Ratings: 100_000_000, Packed: 180_000_000, Users: 700_000, ByUser: true, Sums: 80_000_000}, 1_135_663_296},
+		{"packed", memoryEstimate{Ratings: 100_000_000, Packed: 180_000_000, Users: 700_000, ByUser: true, Sums: 80_000_000}, 1_135_663_296},
 	} {
 		if got := c.peak.Bytes(); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
