@@ -315,12 +315,12 @@ func (runs Runs) apart() (notes []string) {
 	return notes
 }
 
-// seedsNote says what ± is over, for groups of runs that differ in their seeds; "" for single runs.
-func seedsNote(groups []Runs) string {
+// seedsNote says what ± is over, for rows of runs that differ in their seeds; "" for single runs.
+func seedsNote(rows []Row) string {
 	shared, own := false, false
-	for _, g := range groups {
-		for _, r := range g[1:] {
-			same := r.Manifest.SplitDigest == g[0].Manifest.SplitDigest
+	for _, row := range rows {
+		for _, r := range row.runs[1:] {
+			same := r.Manifest.SplitDigest == row.runs[0].Manifest.SplitDigest
 			shared, own = shared || same, own || !same
 		}
 	}

@@ -136,7 +136,6 @@ func (t *Table) Means(over []*config.Key) *Table {
 	for _, name := range t.Metrics {
 		m.Metrics = append(m.Metrics, name, name+" sd")
 	}
-	var groups []Runs
 	private := 0
 	for _, group := range t.groups(over) {
 		row := Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{"runs": float64(len(group))}}
@@ -152,7 +151,6 @@ func (t *Table) Means(over []*config.Key) *Table {
 				row.Values[name+" sd"] = s.Deviation
 			}
 		}
-		groups = append(groups, row.runs)
 		if slices.ContainsFunc(m.Rows, func(r Row) bool {
 			return !slices.ContainsFunc(m.Keys, func(k *config.Key) bool { return r.Settings[k.Name] != row.Settings[k.Name] })
 		}) {
@@ -166,7 +164,7 @@ func (t *Table) Means(over []*config.Key) *Table {
 	if private > 1 {
 		m.Notes = append(m.Notes, choiceNote)
 	}
-	if note := seedsNote(groups); note != "" && slices.Contains(over, algorithm.Seed.Key) {
+	if note := seedsNote(m.Rows); note != "" && slices.Contains(over, algorithm.Seed.Key) {
 		m.Notes = append(m.Notes, note)
 	}
 	return m
@@ -181,18 +179,16 @@ func spends(c config.Config, s results.Summary) bool {
 }
 
 // groups returns the rows whose runs belong together, in the order of their first.
-func (t *Table) groups(over []*config.Key) (all [][]Row) {
+func (t *Table) groups(over []*config.Key) [][]Row {
 	var runs Runs
 	of := make(map[*Run]Row, len(t.Rows))
 	for _, row := range t.Rows {
 		runs = append(runs, row.runs[0])
 		of[row.runs[0]] = row
 	}
-	for _, g := range runs.together(over...) {
-		rows := lists.Map(g, func(r *Run) Row { return of[r] })
-		all = append(all, rows)
-	}
-	return all
+	return lists.Map(runs.together(over...), func(g Runs) []Row {
+		return lists.Map(g, func(r *Run) Row { return of[r] })
+	})
 }
 
 // value returns a number of a row; NaN if the row lacks it.
@@ -401,14 +397,7 @@ func AxisLabel(metric string) string {
 	if metric == rmse || metric == "test_mae" {
 		label = "test " + label + ", stars"
 	}
-	switch betterOf(metric) {
-	case lower:
-		return label + " (lower is better)"
-	case higher:
-		return label + " (higher is better)"
-	case neither:
-	}
-	return label
+	return label + [...]string{neither: "", lower: " (lower is better)", higher: " (higher is better)"}[betterOf(metric)]
 }
 
 // HigherIsBetter reports whether the higher numbers of a metric are the better ones.
