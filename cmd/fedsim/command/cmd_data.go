@@ -72,7 +72,9 @@ var dataTables = template.Must(template.New("data").Funcs(template.FuncMap{
 }).Parse(dataText))
 
 // show writes a report: as an object where the format is json, else by a form of data.tmpl.
-func show(w io.Writer, format, name string, v any) error { return cli.PrintForm(w, format, dataTables, name, v) }
+func show(w io.Writer, format, name string, v any) error {
+	return cli.PrintForm(w, format, dataTables, name, v)
+}
 
 type dataInfoCmd struct {
 	Data string `arg:"" help:"As for fedsim run --data."`
