@@ -77,7 +77,7 @@ func (s *Strategy) Model() []byte {
 	m := *s.model
 	solverOf(&s.Params.Params).Settle(s, &m)
 	if s.Params.Orders() && s.Weight != nil && s.Round == uint64(len(s.Params.Steps)) {
-		m.Counts = s.counts()
+		m.Counts = s.Counts()
 	}
 	return m.Encode()
 }
@@ -120,9 +120,9 @@ const (
 	countsRounds   = 10
 )
 
-// counts returns c_j of all N clients: exponentials of posterior means of log c_j. The prior of log c_j
+// Counts returns c_j of all N clients: exponentials of posterior means of log c_j. The prior of log c_j
 // is normal, with a mean that the item's features determine. EM learns the effects of features.
-func (s *Strategy) counts() []float64 {
+func (s *Strategy) Counts() []float64 {
 	p, n := &s.Params.Params, s.Params.Total()
 	released, noise := dense.Scaled(s.Weight, n), s.WeightNoise*n
 	if noise == 0 {

@@ -132,9 +132,9 @@ func shuffled(n, size int, random io.Reader) ([]int, error) {
 	return order[:size], nil
 }
 
-// sampleTail draws at most size places with the smallest counts, ascending. Ties are in random
+// SampleTail draws at most size places with the smallest counts, ascending. Ties are in random
 // order, and so is everything if there are no counts.
-func sampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
+func SampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
 	order, err := shuffled(n, n, random)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (c *Contribution) choose(counts []float64) error {
 		var places []int
 		var err error
 		if p.Budgeting == kernel.TailSample {
-			places, err = sampleTail(n, p.PerUser, counts, random)
+			places, err = SampleTail(n, p.PerUser, counts, random)
 		} else {
 			places, err = Sample(n, p.PerUser, random)
 		}

@@ -1,4 +1,4 @@
-package serving
+package fedssp
 
 import (
 	"math"
@@ -10,12 +10,13 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/fedssp/serving"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // counted returns a strategy of 600 users with released weights of items, the logarithms of the true
 // weights, and features that explain half of their variance.
-func counted(noise float64) (*Strategy, []float64) {
+func counted(noise float64) (*serving.Strategy, []float64) {
 	const items, users, kinds = 900, 600, 6
 	rng := entropy.Public(5, "counts")
 	f := &dataset.ItemFeatures{Items: items, Categories: []dataset.Category{{Name: "decade", Values: []string{"0", "1", "2", "3", "4", "5"}, Start: []int32{0}}}}
@@ -28,7 +29,7 @@ func counted(noise float64) (*Strategy, []float64) {
 		weight[j] = (math.Exp(logs[j]) + noise*rng.NormFloat64()) / users
 	}
 	p := kernel.Params{Items: items, Features: f}
-	return &Strategy{Params: StrategyParams{Params: p, Cohort: protocol.Cohort{Clients: users}}, Weight: weight, WeightNoise: noise / users}, logs
+	return &serving.Strategy{Params: serving.StrategyParams{Params: p, Cohort: protocol.Cohort{Clients: users}}, Weight: weight, WeightNoise: noise / users}, logs
 }
 
 // Against the true logarithms, which the estimate does not see: where noise hides most weights, features
@@ -37,7 +38,7 @@ func TestCountsRestOnFeatures(t *testing.T) {
 	for _, noise := range []float64{0.5, 2, 5} {
 		s, logs := counted(noise)
 		known := slices.Clone(s.Weight)
-		got := s.counts()
+		got := s.Counts()
 		if !slices.Equal(known, s.Weight) {
 			t.Fatal("the estimate changed the released weights")
 		}
@@ -47,7 +48,7 @@ func TestCountsRestOnFeatures(t *testing.T) {
 		with := stat.Correlation(got, logs, nil)
 		plain := stat.Correlation(s.Weight, logs, nil)
 		s.Params.Features = nil
-		alone := s.counts()
+		alone := s.Counts()
 		for j := range alone {
 			alone[j] = math.Log(alone[j])
 		}
@@ -62,14 +63,14 @@ func TestCountsRestOnFeatures(t *testing.T) {
 // order.
 func TestCountsOfSureWeights(t *testing.T) {
 	s, _ := counted(0)
-	got := s.counts()
+	got := s.Counts()
 	for j, x := range s.Weight {
 		if want := x * 600; math.Abs(got[j]/want-1) > 1e-12 {
 			t.Fatalf("item %d without noise: %v, released %v", j, got[j], want)
 		}
 	}
 	s, _ = counted(0.01)
-	got = s.counts()
+	got = s.Counts()
 	for j, x := range s.Weight {
 		if want := x * 600; want > 1 && math.Abs(got[j]/want-1) > 0.001 {
 			t.Errorf("item %d: %v, released %v with noise of 0.01", j, got[j], want)
@@ -86,7 +87,7 @@ func TestCountsOfNothing(t *testing.T) {
 		}
 		for _, noise := range []float64{0, 0.005} {
 			s.WeightNoise = noise
-			for j, x := range s.counts() {
+			for j, x := range s.Counts() {
 				if !(x > 0) || math.IsInf(x, 1) {
 					t.Fatalf("weight %v, noise %v: item %d counts %v", weight, noise, j, x)
 				}

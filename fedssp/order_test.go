@@ -1,10 +1,11 @@
-package kernel
+package fedssp
 
 import (
 	"math"
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 )
 
 // genres returns features of six items in one category: two of Action, two of both, two of Drama.
@@ -34,7 +35,7 @@ func TestOrder(t *testing.T) {
 
 	scores := []float64{4, 3, 3.5, 2, 5, math.NaN()}
 	predicted := append([]float64(nil), scores...)
-	NewOrder(rated, genres(), 0.7).Rank(history, scores)
+	kernel.NewOrder(rated, genres(), 0.7).Rank(history, scores)
 	for j, x := range scores {
 		want := math.Log(rated[j]) + taste[j] + 0.7*predicted[j]
 		if math.Abs(x-want) > 1e-12 && !(math.IsNaN(x) && math.IsNaN(want)) {
@@ -57,7 +58,7 @@ func TestOrderWithoutTaste(t *testing.T) {
 		"zero":        {nil, []int32{4, 5}, []float64{40, 10, 20, 10, 15, 0}},
 	} {
 		scores := []float64{1, 2, 3, 4, 5, 6}
-		NewOrder(c.counts, c.f, 2).Rank(c.history, scores)
+		kernel.NewOrder(c.counts, c.f, 2).Rank(c.history, scores)
 		for j, x := range scores {
 			least := 5.
 			if c.counts[5] == 0 {
@@ -71,14 +72,14 @@ func TestOrderWithoutTaste(t *testing.T) {
 }
 
 func TestCountsOfChosenItems(t *testing.T) {
-	m := &Model{Counts: []float64{7, 3}, Chosen: &Choice{Items: []int32{1, 3}, Place: []int32{^0, 0, ^1, 1}}}
+	m := &kernel.Model{Counts: []float64{7, 3}, Chosen: &kernel.Choice{Items: []int32{1, 3}, Place: []int32{^0, 0, ^1, 1}}}
 	got := m.CountsOf(4)
 	for j, want := range []float64{3, 7, 3, 3} {
 		if got[j] != want {
 			t.Errorf("item %d counts %v, want %v", j, got[j], want)
 		}
 	}
-	if new(Model).CountsOf(4) != nil {
+	if new(kernel.Model).CountsOf(4) != nil {
 		t.Error("a model without counts has counts")
 	}
 }

@@ -1,4 +1,4 @@
-package kernel
+package fedssp
 
 import (
 	"fmt"
@@ -6,7 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/fedssp/kernel"
 )
 
 // PredictAll equals Predict of each item, to the bit, whatever parts the model has.
@@ -20,27 +21,25 @@ func TestPredictAll(t *testing.T) {
 		return x
 	}
 	const items = 50
-	features := &UserFeatures{width: 6, start: []int32{0, 2, 3, 3}, column: []int{0, 4, 5}, value: []float64{0.7, 0.7, 1}}
-	for range items {
-		features.kind = append(features.kind, int32(rng.IntN(3)))
-	}
-	features.Sparse = dense.NewSparseRows(features.width, features.kind, features.start, features.column, features.value)
+	features := kernel.NewUserFeatures(someFeatures(items), 0.7)
 	for _, rank := range []int{1, 4, 5, 20} {
 		for parts := range 16 {
-			m := &Model{Mean: 3, Items: randoms(items * rank)}
+			p := new(kernel.Params)
+			if parts&2 != 0 {
+				p.Popularity = 1
+			}
+			if parts&8 != 0 {
+				p.UserFeatures = features
+			}
+			m := p.Unchosen()
+			m.Unchosen, m.Mean, m.Items = false, 3, randoms(items*rank)
 			if parts&1 != 0 {
 				m.Bias = randoms(items)
-			}
-			if parts&2 != 0 {
-				m.popular = 1
 			}
 			if parts&6 == 6 {
 				m.Popularity = randoms(items)
 			}
-			if parts&8 != 0 {
-				m.Weighed = features
-			}
-			u := randoms(rank + m.popular + m.Weighed.Width())
+			u := randoms(rank + p.PopularWidth() + m.Weighed.Width())
 			for _, n := range []int{0, 2, 3, 4, items} {
 				t.Run(fmt.Sprint(rank, "/", parts, "/", n), func(t *testing.T) {
 					list, got, want := make([]int32, n), make([]float64, n), make([]float64, n)
@@ -61,19 +60,21 @@ func TestPredictAll(t *testing.T) {
 func BenchmarkPredictAll(b *testing.B) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const items, kinds = 10_000, 400
-	f := &UserFeatures{width: 18, start: []int32{0}}
-	for k := range kinds {
-		for c := k % 5; c < 18; c += 6 {
-			f.column, f.value = append(f.column, c), append(f.value, 0.5)
-		}
-		f.start = append(f.start, int32(len(f.column)))
-	}
+	cat := dataset.Category{Values: make([]string, 18), Start: []int32{0}}
 	for range items {
-		f.kind = append(f.kind, int32(rng.IntN(kinds)))
+		k := rng.IntN(kinds)
+		for c := k % 6; c < 18; c += 6 {
+			cat.Value, cat.Weight = append(cat.Value, int32(c)), append(cat.Weight, float64(1+k*c)) // no two kinds have the same ratios
+		}
+		cat.Start = append(cat.Start, int32(len(cat.Value)))
 	}
-	f.Sparse = dense.NewSparseRows(f.width, f.kind, f.start, f.column, f.value)
-	m := &Model{Mean: 3, Items: make([]float64, 4*items), Bias: make([]float64, items), Popularity: make([]float64, items), popular: 1, Weighed: f}
-	u := make([]float64, 5+18)
+	f := kernel.NewUserFeatures(&dataset.ItemFeatures{Items: items, Categories: []dataset.Category{cat}}, 1)
+	p := new(kernel.Params)
+	p.Popularity, p.UserFeatures = 1, f
+	m := p.Unchosen()
+	m.Unchosen, m.Mean, m.Items = false, 3, make([]float64, 4*items)
+	m.Bias, m.Popularity = make([]float64, items), make([]float64, items)
+	u := make([]float64, 5+f.Width())
 	list, out := make([]int32, items), make([]float64, items)
 	for j := range list {
 		list[j] = int32(j)

@@ -1,4 +1,4 @@
-package user
+package fedssp
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/fedssp/user"
 )
 
 // A server's counts move weight between a user's ratings and never add any: Σw² is 1.
@@ -21,7 +22,7 @@ func TestWeightsSquareToOne(t *testing.T) {
 			}
 		}
 		exponent := 2 * rng.Float64()
-		Weigh(w, counts[:len(w)], exponent)
+		user.Weigh(w, counts[:len(w)], exponent)
 		var sum float64
 		for _, x := range w {
 			if !(x > 0) {
@@ -35,9 +36,9 @@ func TestWeightsSquareToOne(t *testing.T) {
 	}
 	// By hand: counts of 1 and 16 with exponent 1/4 are weights in the ratio 2 : 1.
 	w := make([]float64, 2)
-	Weigh(w, []float64{1, 16}, 0.25)
+	user.Weigh(w, []float64{1, 16}, 0.25)
 	near(t, "weights", w, []float64{2 / math.Sqrt(5), 1 / math.Sqrt(5)}, 1e-15)
-	Weigh(w, nil, 0.25)
+	user.Weigh(w, nil, 0.25)
 	near(t, "weights without counts", w, []float64{math.Sqrt(0.5), math.Sqrt(0.5)}, 1e-15)
 }
 
@@ -54,9 +55,9 @@ func TestSampleIsUniform(t *testing.T) {
 			var places []int
 			var err error
 			if tail { // all counts are the same: ties are in random order
-				places, err = sampleTail(n, size, make([]float64, n), random)
+				places, err = user.SampleTail(n, size, make([]float64, n), random)
 			} else {
-				places, err = Sample(n, size, random)
+				places, err = user.Sample(n, size, random)
 			}
 			if err != nil || len(places) != size {
 				t.Fatal(places, err)
@@ -92,7 +93,7 @@ func TestSampleTail(t *testing.T) {
 		{[]float64{5, 4}, 3, []int{0, 1}},
 		{[]float64{5}, 1, []int{0}},
 	} {
-		got, err := sampleTail(len(c.counts), c.size, c.counts, random)
+		got, err := user.SampleTail(len(c.counts), c.size, c.counts, random)
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("of %v: %v, %v; want %v", c.counts, got, err, c.want)
 		}
@@ -112,11 +113,11 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 				counts[k] = odd[rng.IntN(len(odd))]
 			}
 		}
-		scale := GlobalScale(counts, 500, 2*rng.Float64(), 4*rng.Float64())
+		scale := user.GlobalScale(counts, 500, 2*rng.Float64(), 4*rng.Float64())
 		if rng.IntN(4) == 0 {
 			scale = odd[rng.IntN(len(odd))]
 		}
-		WeighGlobally(w, counts[:len(w)], 2*rng.Float64(), scale)
+		user.WeighGlobally(w, counts[:len(w)], 2*rng.Float64(), scale)
 		var sum float64
 		for _, x := range w {
 			if !(x >= 0) {
@@ -142,11 +143,11 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 // √(10/20), and on average over users Σω² is 1.
 func TestGlobalWeightsByHand(t *testing.T) {
 	counts := []float64{4, 16}
-	scale := GlobalScale(counts, 10, 0.5, 1)
+	scale := user.GlobalScale(counts, 10, 0.5, 1)
 	one, both := make([]float64, 1), make([]float64, 2)
-	WeighGlobally(one, counts[1:], 0.5, scale)
-	WeighGlobally(both, counts, 0.5, scale)
+	user.WeighGlobally(one, counts[1:], 0.5, scale)
+	user.WeighGlobally(both, counts, 0.5, scale)
 	near(t, "weights of one", one, []float64{math.Sqrt(5) / 4}, 1e-15)
 	near(t, "weights of both", both, []float64{math.Sqrt(5) / 2 / 1.25, math.Sqrt(5) / 4 / 1.25}, 1e-15)
-	near(t, "equal weights", []float64{GlobalScale(counts, 10, 0, 1), GlobalScale(counts, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
+	near(t, "equal weights", []float64{user.GlobalScale(counts, 10, 0, 1), user.GlobalScale(counts, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
 }
