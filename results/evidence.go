@@ -186,14 +186,14 @@ func Registry(dir string) (map[string][]byte, error) {
 	if err := atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f); err != nil {
 		return nil, err
 	}
-	f.Total = f.Privacy.Epsilon
-	if math.IsInf(f.Total, 1) {
-		return nil, fmt.Errorf("%s has no ε, so that a registry of private deployments has no entry for it: train with --epsilon", dir)
+	all := f.AllSessions
+	if f.Total = f.Privacy.Epsilon; math.IsInf(f.Total, 1) || all != nil && all.Epsilon == nil {
+		return nil, fmt.Errorf("%s has no ε of all its sessions, so that a registry of private deployments has no entry for it: train each with --epsilon", dir)
 	}
 	if IsDeployed(dir) {
 		f.Status = "deployed"
 	}
-	if all := f.AllSessions; all != nil && all.Epsilon != nil {
+	if all != nil {
 		f.Sessions, f.Total = all.Sessions, *all.Epsilon
 	}
 	f.Secagg = strings.TrimSpace(f.Secagg + " " + f.Mode)
@@ -208,9 +208,9 @@ func Registry(dir string) (map[string][]byte, error) {
 // AllSessions states the cost of a session together with the sessions that it builds on, to a unit whose record was in all of them.
 type AllSessions struct {
 	Sessions int      `json:"sessions"`
-	Epsilon  *float64 `json:"epsilon"` // null if one of them had no noise, or if a plain search chose the settings of one
+	Epsilon  *float64 `json:"epsilon"` // null if one has none, or if the samplers' errors together leave none
 	Delta    float64  `json:"delta"`
-	Added    *float64 `json:"added"` // the sum of the sessions' own ε; null likewise
+	Added    *float64 `json:"added"` // the sum of the sessions' own ε; null if one has none: without noise, or after a plain search
 	Unit     dp.Unit  `json:"unit"`
 	// Chosen holds the kinds of the searches that chose settings of the sessions by the same data. Epsilon covers private searches.
 	Chosen []dp.SearchKind `json:"chosen,omitempty"`
@@ -228,14 +228,16 @@ func Together(s *algorithm.Start) (*AllSessions, error) {
 			all.Chosen = append(all.Chosen, past.Search.Kind())
 		}
 	}
-	if math.IsInf(r.Epsilon, 1) {
-		return all, nil
-	}
 	added := 0.0
 	for _, past := range s.Sessions {
+		if past.Epsilon == nil {
+			return all, nil
+		}
 		added += *past.Epsilon
 	}
-	all.Epsilon, all.Added = &r.Epsilon, &added
+	if all.Added = &added; !math.IsInf(r.Epsilon, 1) {
+		all.Epsilon = &r.Epsilon
+	}
 	return all, nil
 }
 
@@ -244,8 +246,12 @@ func (a *AllSessions) String() string {
 	if slices.Contains(a.Chosen, dp.PlainSearch) {
 		return fmt.Sprintf("all %d sessions together: %s", a.Sessions, dp.NoEpsilonHolds)
 	}
-	if a.Epsilon == nil {
+	switch {
+	case a.Added == nil:
 		return fmt.Sprintf("all %d sessions together: no privacy, since one of them had no noise", a.Sessions)
+	case a.Epsilon == nil:
+		return fmt.Sprintf("all %d sessions together: no epsilon holds at delta %v, since the noise of each was drawn finely enough for its own epsilon alone; "+
+			"their epsilons add up to %.3g", a.Sessions, a.Delta, *a.Added)
 	}
 	with := ""
 	if len(a.Chosen) > 0 {

@@ -9,11 +9,30 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
 )
+
+// What sessions cost together says why it is no number. Normal noise of z = 1 costs ε = 4.3772 (see below); two of them μ = √2.
+func TestTogetherSaysWhyThereIsNoEpsilon(t *testing.T) {
+	one := algorithm.PastSession{Epsilon: new(4.3772), Delta: 1e-5, Unit: dp.User, Accountant: dp.Best, Events: []dp.Event{dp.Gaussian(1)}}
+	coarse, bare := one, algorithm.PastSession{Delta: 1e-5, Unit: dp.User}
+	coarse.SamplerError = 0.6e-5 // two of them are above δ
+	for want, of := range map[string][]algorithm.PastSession{
+		"epsilon at most": {one, one}, "no epsilon holds at delta 1e-05": {coarse, coarse}, "no privacy, since one of them had no noise": {one, bare},
+	} {
+		all, err := Together(&algorithm.Start{Sessions: of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(all.String(), want) || (all.Epsilon != nil) != (want == "epsilon at most") {
+			t.Errorf("%s, want %q", all, want)
+		}
+	}
+}
 
 // An ε below the cost of the recorded releases is refused, with its old digest and with a new one. One normal release with
 // z = 1 costs ε = 4.377178 at δ = 1e-5 (SciPy, from Φ(1/2 - ε) - e^ε·Φ(-1/2 - ε)).

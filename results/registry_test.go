@@ -12,14 +12,14 @@ import (
 // run without ε has none.
 func TestRegistryStatesTheSummary(t *testing.T) {
 	dir := t.TempDir()
-	write := func(epsilon string) {
-		text := `{"algorithm":"ssp-c","data":"films","secagg":"ideal","rounds":7,"all_sessions":{"sessions":3,"epsilon":6.5},
+	write := func(epsilon, ofAll string) {
+		text := `{"algorithm":"ssp-c","data":"films","secagg":"ideal","rounds":7,"all_sessions":{"sessions":3,"epsilon":` + ofAll + `},
 "privacy":{"epsilon":` + epsilon + `,"delta":1e-5,"unit":"user","relation":"zero-out","accountant":"gdp-skellam","sampling":"none","noise":"skellam"}}`
 		if err := os.WriteFile(filepath.Join(dir, "summary.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("5")
+	write("5", "6.5")
 	files, err := Registry(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +52,13 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 	if card := string(files["README.md"]); !strings.Contains(card, "All sessions: 3, ε = 6.5 at δ = 1e-05") {
 		t.Error(card)
 	}
-	write("null")
-	if _, err = Registry(dir); err == nil || !strings.Contains(err.Error(), "--epsilon") {
-		t.Errorf("without ε: %v", err)
+	if e.Tier3["selection"].Is != "none" {
+		t.Errorf("no search chose the settings, and selection is %v", e.Tier3["selection"].Is)
+	}
+	for _, c := range [][2]string{{"null", "6.5"}, {"5", "null"}} { // the second starts from a session without noise
+		write(c[0], c[1])
+		if _, err = Registry(dir); err == nil || !strings.Contains(err.Error(), "--epsilon") {
+			t.Errorf("ε %s of the run and %s of all sessions: %v", c[0], c[1], err)
+		}
 	}
 }

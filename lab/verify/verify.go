@@ -301,7 +301,9 @@ func (f *folder) history(r *Report) {
 	switch {
 	case err != nil:
 		r.add(Unchecked, "history", "%v", err)
-	case stated.Epsilon == nil || *stated.Epsilon < c.epsilon*(1-c.tolerance):
+	case stated.Epsilon == nil:
+		r.add(OK, "history", "all %d sessions cost ε = %.6g, by %s; summary.json states none, which claims no more", len(sessions), c.epsilon, c.method)
+	case *stated.Epsilon < c.epsilon*(1-c.tolerance):
 		r.add(Forged, "history", "all %d sessions cost ε = %.6g; summary.json states less", len(sessions), c.epsilon)
 	default:
 		r.add(OK, "history", "all %d sessions cost ε = %.6g, by %s; summary.json states %.6g", len(sessions), c.epsilon, c.method, *stated.Epsilon)

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -142,6 +143,28 @@ func TestHonestSimulationsPass(t *testing.T) {
 				t.Errorf("accused of %v: %v", found, r.Err())
 			}
 		})
+	}
+}
+
+// A summary that states no ε of all sessions claims less than holds, and is no forgery.
+func TestNoEpsilonOfAllSessionsIsNoLie(t *testing.T) {
+	dir := simulate(t, "algorithm=lfl-sgdmf rounds=2 dropout=0 rank=1 start-from="+simulate(t, "algorithm=lfl-sgdmf rounds=2"))
+	var s struct {
+		All results.AllSessions `json:"all_sessions"`
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err = errors.Join(err, json.Unmarshal(b, &s)); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, dir, "summary.json", fmt.Sprintf(`"sessions": 2,
+    "epsilon": %v,`, *s.All.Epsilon), `"sessions": 2, "epsilon": null,`)
+	cover(t, dir)
+	r, err := Folder(t.Context(), dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := verdicts(t, r); slices.Contains(found, "forged history") {
+		t.Errorf("accused of %v", found)
 	}
 }
 
