@@ -157,8 +157,8 @@ func (f Files) Train() *dataset.Rows { return f.Ratings }
 // Features returns what is said of the items, or nil.
 func (f Files) Features() *dataset.ItemFeatures { return f.Described }
 
-// Asked returns the value of a key as it was requested, before a rule chose it. Data, a file with the test and
-// the start of a session are told by their digests, so that neither a path nor a name matters. It is "" for a
+// Asked returns the value of a key as it was requested, before a rule chose it. Data, a file with the test, features
+// and the start of a session are told by their digests, so that neither a path nor a name matters. It is "" for a
 // default, and for the place of the results and the number of goroutines.
 func (f *FinishedRun) Asked(k *config.Key) string {
 	m := &f.Manifest
@@ -171,6 +171,8 @@ func (f *FinishedRun) Asked(k *config.Key) string {
 		return cmp.Or(m.TestDigest, m.SplitDigest)
 	case k == algorithm.StartFrom.Key:
 		return cmp.Or(m.StartAlike, m.StartDigest)
+	case k == algorithm.FeatureSpec.Key && f.Summary.Asked[k.Name] != "":
+		return cmp.Or(m.FeaturesDigest, f.Summary.Asked[k.Name])
 	case k.Scope == config.Own && k != algorithm.FeatureSpec.Key && !f.Config.IsDefault(k):
 		return f.Config.Text(k) // of each machine, and not noted in the summary
 	}

@@ -95,6 +95,17 @@ func (f *Folder) choose() error {
 	return nil
 }
 
+// featureFile matches a file of a specification of features, in which other words have no dot or slash.
+var featureFile = regexp.MustCompile(`[^, ][^,:]*[./][^,:]*`)
+
+// whole returns the whole path of a file that is there, and any other text as it is.
+func whole(path string) string {
+	if abs, err := filepath.Abs(path); err == nil && path != "" && exists(path) {
+		return abs
+	}
+	return path
+}
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -216,9 +227,10 @@ type Manifest struct {
 	Sessions    []algorithm.PastSession `json:"sessions,omitempty"`
 	StartDigest string                  `json:"start_digest,omitempty"`
 	// StartAlike is of the run that it started from: settings and digests without the seed. TestDigest is of
-	// test ratings that a file has.
-	StartAlike string `json:"start_alike,omitempty"`
-	TestDigest string `json:"test_digest,omitempty"`
+	// test ratings that a file has, and FeaturesDigest of the features of items.
+	StartAlike     string `json:"start_alike,omitempty"`
+	TestDigest     string `json:"test_digest,omitempty"`
+	FeaturesDigest string `json:"features_digest,omitempty"`
 }
 
 // ManifestOf describes an experiment.
@@ -227,6 +239,9 @@ func ManifestOf(e *experiment.Experiment) Manifest {
 		StartAlike: startAlike(e), TestDigest: testDigest(e)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
+	}
+	if e.Features != nil {
+		m.FeaturesDigest = e.Features.Digest
 	}
 	if e.Start != nil {
 		m.StartDigest = hex.EncodeToString(e.Start.Digest[:])
@@ -244,10 +259,12 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	c := e.Config
 	c.Reset(algorithm.RunName.Key) // belongs to this folder, not to the experiment
-	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile, algorithm.StartFrom} {
-		if whole, failed := filepath.Abs(key.Of(c)); failed == nil && key.Of(c) != "" && exists(key.Of(c)) {
-			key.Set(&c, whole) // so that the file repeats the run from anywhere
-		}
+	for _, key := range []config.TextKey{algorithm.Data, algorithm.PublicIDs, algorithm.SplitTestFile, algorithm.StartFrom} {
+		key.Set(&c, whole(key.Of(c))) // so that the file repeats the run from anywhere
+	}
+	spec := algorithm.FeatureSpec.Of(c)
+	if paths := featureFile.ReplaceAllStringFunc(spec, whole); strings.Count(paths, ",") == strings.Count(spec, ",") { // else a path would be two
+		algorithm.FeatureSpec.Set(&c, paths)
 	}
 	manifest := ManifestOf(e)
 	if len(sessions) > 1 {

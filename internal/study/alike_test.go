@@ -112,6 +112,23 @@ func TestUnlikeRunsStayApart(t *testing.T) {
 	}
 }
 
+// Files of features are told apart by what is in them, and not by their paths.
+func TestFeaturesAreToldByTheirContent(t *testing.T) {
+	with := func(path, digest string) Runs {
+		return pairOf(t, func(r *Run, _ string) {
+			set(t, r, "features", path)
+			r.Summary.Asked["features"], r.Manifest.FeaturesDigest = path, digest
+		})
+	}
+	for want, other := range map[int]Runs{1: with("b/words.npy", "f1"), 2: with("a/words.npy", "f2")} {
+		runs := append(with("a/words.npy", "f1"), other...)
+		runs.tell()
+		if rows := runs.Table().Means(seeds).Rows; len(rows) != want {
+			t.Errorf("%d rows of means, want %d", len(rows), want)
+		}
+	}
+}
+
 // Captions say whether ± is over splits.
 func TestCaptionsSayWhatIsOver(t *testing.T) {
 	own := pairOf(t, nil)

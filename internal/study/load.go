@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -258,13 +259,15 @@ func (runs Runs) Groups(without ...*config.Key) (groups []Runs, label func(Runs)
 }
 
 // told are the keys whose values are told by digests. People see names.
-var told = []*config.Key{algorithm.SplitTestFile.Key, algorithm.StartFrom.Key, algorithm.Data.Key}
+var told = []*config.Key{algorithm.SplitTestFile.Key, algorithm.StartFrom.Key, algorithm.FeatureSpec.Key, algorithm.Data.Key}
 
 // name is the name of what a run has for one of the keys told.
 func (r *Run) name(k *config.Key) string {
 	switch {
 	case k == algorithm.Data.Key:
 		return r.Manifest.Data
+	case k == algorithm.FeatureSpec.Key:
+		return strings.Join(lists.Map(strings.Split(r.Config.Text(k), ","), filepath.Base), ",")
 	case r.Asked(k) == "":
 		return "none"
 	case k == algorithm.SplitTestFile.Key:
@@ -275,7 +278,7 @@ func (r *Run) name(k *config.Key) string {
 	return fmt.Sprintf("%d-sessions", max(0, len(r.Manifest.Sessions)-1))
 }
 
-// tell names tests, starts and data. A name that stands for several contents gets the start of a digest. Data count together
+// tell names tests, starts, features and data. A name that stands for several contents gets the start of a digest. Data count together
 // with a file of tests, whose ratings their digest covers.
 func (runs Runs) tell() {
 	for _, k := range told {
