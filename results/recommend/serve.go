@@ -66,7 +66,7 @@ func Handler(r *Recommender) http.Handler {
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
+		answer(w, http.StatusNotFound, problem{q.Method + " " + q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
 	})
 	return mux
 }
@@ -204,6 +204,9 @@ func body(q *http.Request, to any, form string) error {
 	d := json.NewDecoder(q.Body)
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
+	if err == nil && q.URL.RawQuery != "" {
+		err = fmt.Errorf("?%s in the address is not read", q.URL.RawQuery)
+	}
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("something follows its end")
@@ -216,6 +219,8 @@ func body(q *http.Request, to any, form string) error {
 		return badRequest{fmt.Errorf("the body has more than %d bytes", mostSent), http.StatusRequestEntityTooLarge}
 	case errors.As(err, &kind):
 		return badf("the body must be %s: %s may not be a JSON %s", form, cmp.Or(kind.Field, "it"), kind.Value)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return badf("the body must be %s: it ends early", form)
 	case err != nil:
 		return badf("the body must be %s: %w", form, err)
 	}

@@ -278,5 +278,19 @@ func TestHandlerTakesRatings(t *testing.T) {
 			t.Errorf("%s: %s, want %q", text, got, want)
 		}
 	}
+	for text, want := range map[string]string{``: "it ends early", `{"top": 3`: "it ends early", "{\"user\": \"caf\xe9\"}": "an id is"} {
+		if got := post(text, http.StatusBadRequest)["error"].(string); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %q", text, got, want)
+		}
+	}
 	post(`{"user": "`+strings.Repeat("x", 1<<20)+`"}`, http.StatusRequestEntityTooLarge)
+	for request, want := range map[*http.Request]string{
+		httptest.NewRequest("POST", "/recommend?top=3", strings.NewReader(`{}`)): "?top=3 in the address is not read",
+		httptest.NewRequest("DELETE", "/recommend", nil):                         "DELETE /recommend is not there",
+	} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, request); w.Code < 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s %s: %d %s, want %q", request.Method, request.URL, w.Code, w.Body, want)
+		}
+	}
 }
