@@ -283,6 +283,9 @@ func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting,
 	var err error
 	switch n := n.(type) {
 	case *ast.MappingNode:
+		if len(n.Values) == 0 && key != "" {
+			return nil, fmt.Errorf("%s: %s: a plain value is needed here", at(path, n), key)
+		}
 		for _, v := range n.Values {
 			if all, err = leaves(all, path, key, v, lists); err != nil {
 				return nil, err
@@ -300,6 +303,9 @@ func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting,
 	case *ast.LiteralNode:
 		all = append(all, Setting{Key: key, Value: n.Value.Value, Origin: at(path, n)})
 	case *ast.StringNode:
+		if strings.ContainsRune(n.Value, utf8.RuneError) {
+			return nil, fmt.Errorf("%s: %s: the value is not UTF-8; convert the file, or give the value as --set %s=VALUE", at(path, n), key, key)
+		}
 		all = append(all, Setting{Key: key, Value: n.Value, Origin: at(path, n)})
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		all = append(all, Setting{Key: key, Value: n.GetToken().Value, Origin: at(path, n)})

@@ -41,6 +41,7 @@ import (
 	"hash"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
@@ -189,7 +190,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 // UnmarshalJSON reads an id of a text or a number. A number must be an exact integer, and null is an error.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	var text string
-	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
+	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' && utf8.Valid(b) {
 		if err := json.Unmarshal(b, &text); err != nil {
 			return err
 		}
