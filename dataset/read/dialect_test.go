@@ -260,6 +260,25 @@ func TestNoticesOfRows(t *testing.T) {
 	}
 }
 
+// TestTruthsAreOfAWholeColumn: a number behind rows of truths is on another scale.
+func TestTruthsAreOfAWholeColumn(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("user,item,rating\n")
+	for k := range 1000 {
+		fmt.Fprintf(&text, "%d,%d,%v\n", k, k%7, k%3 == 0)
+	}
+	openFails(t, ownFile(t, "r.csv", text.String()+"a,b,0.5\n"), Options{}, `r.csv:1002: rating "0.5" is a number, and the first ratings are truths`)
+}
+
+// TestTabsBesideNamesOfTwoWords: spaces do not part a table whose lines all have as many tabs.
+func TestTabsBesideNamesOfTwoWords(t *testing.T) {
+	text := "user id\titem id\trating\tname\n1\ta\t4\tred tin | oak\n2\tb\t3\ttin\n2\tc\t5\tred oak | tin blue\n"
+	openFails(t, ownFile(t, "r.tsv", text), Options{}, "r.tsv:1: header lacks")
+	if set := open(t, ownFile(t, "r.tsv", text), Options{Columns: Columns{User: "user id", Item: "item id"}}); set.Len() != 3 {
+		t.Errorf("%d ratings, want 3", set.Len())
+	}
+}
+
 // TestUnreadColumns: columns that are not read are listed with what was found.
 func TestUnreadColumns(t *testing.T) {
 	for text, want := range map[string]string{

@@ -215,13 +215,15 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 				field = point
 			}
 		}
-		truth, is := records.ParseTruth(field)
 		var err error
-		if value, err = records.ParseRating(field); err != nil && (!is || !t.truths) {
-			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
-		}
-		if err != nil {
+		value, err = records.ParseRating(field)
+		switch truth, is := records.ParseTruth(field); {
+		case is && t.truths:
 			value = truth
+		case err == nil && t.truths:
+			return fmt.Errorf("rating %s is a number, and the first ratings are truths; write all as numbers", idtext.Quote(field))
+		case err != nil:
+			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
 		}
 		if slices.Contains(t.Unrated, value) {
 			t.left.Add(line)

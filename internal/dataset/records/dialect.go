@@ -250,7 +250,7 @@ func rate(d Dialect, lines [][]byte, named func(first [][]byte) bool) candidate 
 		c.share, c.clean = float64(counts[c.fields])/float64(len(lines)), float64(clean)/float64(all)
 	}
 	if d.blanks && tabbed(lines) {
-		c.clean = 0
+		c.clean, c.header = 0, c.header && counts[first] > 1
 	}
 	return c
 }
