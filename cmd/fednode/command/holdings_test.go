@@ -161,6 +161,13 @@ func TestCheckSaysWhatWouldBeTrainedOn(t *testing.T) {
 			t.Errorf("exit code %d, want %q in\n%s%s", code, want, out, stderr)
 		}
 	}
+	clicks := written(t, "clicks.csv", "user,item,score\n1,1,3\n1,2,2\n2,1,4\n")
+	code, out, stderr = call(t, "client", "--check", "--data", clicks, "--user", "1")
+	for _, want := range []string{"3 clicks by 2 users of 2 items\n", "warning     every row counts as a click, whatever it has in score"} {
+		if code != cli.Done || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, want %q in\n%s%s", code, want, out, stderr)
+		}
+	}
 	if code, _, _ = call(t, "client", "--check", "--data", data, "--user", "01"); code != cli.Failed {
 		t.Errorf("a slip in --user: exit code %d", code)
 	}
