@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// What sessions cost together says why it is no number. Normal noise of z = 1 costs ε = 4.3772 (see below); two of them μ = √2.
+// The cost of sessions together says why it is no number. Normal noise of z = 1 costs ε = 4.3772 (see below); two of them μ = √2.
 func TestTogetherSaysWhyThereIsNoEpsilon(t *testing.T) {
 	one := algorithm.PastSession{Epsilon: new(4.3772), Delta: 1e-5, Unit: dp.User, Accountant: dp.Best, Events: []dp.Event{dp.Gaussian(1)}}
 	coarse, bare := one, algorithm.PastSession{Delta: 1e-5, Unit: dp.User}

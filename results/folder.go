@@ -95,7 +95,7 @@ func (f *Folder) choose() error {
 	return nil
 }
 
-// featureFile matches a file of a specification of features, in which other words have no dot or slash.
+// featureFile matches a file of a specification of features. Other words have no dot or slash.
 var featureFile = regexp.MustCompile(`[^, ][^,:]*[./][^,:]*`)
 
 // whole returns the whole path of a file that is there, and any other text as it is.
