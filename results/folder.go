@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -94,9 +95,6 @@ func (f *Folder) choose() error {
 	}
 	return nil
 }
-
-// featureFile matches a file of a specification of features. Other words have no dot or slash.
-var featureFile = regexp.MustCompile(`[^, ][^,:]*[./][^,:]*`)
 
 // whole returns the whole path of a file that is there, and any other text as it is.
 func whole(path string) string {
@@ -235,13 +233,10 @@ type Manifest struct {
 
 // ManifestOf describes an experiment.
 func ManifestOf(e *experiment.Experiment) Manifest {
-	m := Manifest{Program: thisProgram(), Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config),
+	m := Manifest{Program: thisProgram(), Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, FeaturesDigest: e.FeaturesDigest(), Seed: algorithm.Seed.Of(e.Config),
 		StartAlike: startAlike(e), TestDigest: testDigest(e)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
-	}
-	if e.Features != nil {
-		m.FeaturesDigest = e.Features.Digest
 	}
 	if e.Start != nil {
 		m.StartDigest = hex.EncodeToString(e.Start.Digest[:])
@@ -263,7 +258,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 		key.Set(&c, whole(key.Of(c))) // so that the file repeats the run from anywhere
 	}
 	spec := algorithm.FeatureSpec.Of(c)
-	if paths := featureFile.ReplaceAllStringFunc(spec, whole); strings.Count(paths, ",") == strings.Count(spec, ",") { // else a path would be two
+	if paths := read.MapFeatureFiles(spec, whole); strings.Count(paths, ",") == strings.Count(spec, ",") { // else a path would be two
 		algorithm.FeatureSpec.Set(&c, paths)
 	}
 	manifest := ManifestOf(e)

@@ -138,6 +138,26 @@ func featureParts(spec string) ([]string, error) {
 	return parts, nil
 }
 
+// MapFeatureFiles returns a spec with other paths of its files. A file whose name looks like a word stays as it is.
+func MapFeatureFiles(spec string, other func(path string) string) string {
+	parts := strings.Split(spec, ",")
+	for i, part := range parts {
+		if path, _, is := cutCategory(strings.TrimSpace(part)); is {
+			parts[i] = strings.Replace(part, path, other(path), 1)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// cutCategory cuts the name of a category from a part of a spec; is reports whether the rest looks like a path, and not like a word.
+func cutCategory(part string) (path, name string, is bool) {
+	path = part
+	if at := strings.LastIndexByte(part, ':'); at > 0 && strings.HasSuffix(strings.ToLower(part[:at]), ".csv") {
+		path, name = part[:at], part[at+1:]
+	}
+	return path, name, strings.ContainsAny(path, `./\`)
+}
+
 // featureReader collects the categories of a spec.
 type featureReader struct {
 	set        *dataset.Set
@@ -280,17 +300,14 @@ var featureNames = [...]string{"item_id", "category", "value", "weight"}
 type featureColumns [len(featureNames)]int
 
 // file adds the categories of a file; with FILE.csv:NAME it adds the category of that name only.
-func (r *featureReader) file(path string) error {
-	only := ""
-	if at := strings.LastIndexByte(path, ':'); at > 0 && strings.HasSuffix(strings.ToLower(path[:at]), ".csv") {
-		path, only = path[:at], path[at+1:]
-		if only == "" {
-			return fmt.Errorf("%s: no category stands behind the colon; want FILE.csv:NAME, or FILE.csv for all of them", path)
-		}
+func (r *featureReader) file(part string) error {
+	path, only, is := cutCategory(part)
+	if only == "" && path != part {
+		return fmt.Errorf("%s: no category stands behind the colon; want FILE.csv:NAME, or FILE.csv for all of them", path)
 	}
 	info, err := os.Stat(path)
 	switch {
-	case err != nil && !strings.ContainsAny(path, `./\`): // looks like a word, not a path
+	case err != nil && !is:
 		return fmt.Errorf("%w; want genres, year, or a CSV file with the columns item_id, category, value", err)
 	case err != nil:
 		return err

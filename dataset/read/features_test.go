@@ -340,3 +340,14 @@ func FuzzFeatures(f *testing.F) {
 		}
 	})
 }
+
+// TestMapFeatureFiles: paths change, and words, names of categories and spaces stay.
+func TestMapFeatureFiles(t *testing.T) {
+	for spec, want := range map[string]string{
+		"genres,year": "genres,year", "year, a/f.csv:x/y,v.npy": "year, <a/f.csv>:x/y,<v.npy>", "./genres": "<./genres>", "a:b.csv": "<a:b.csv>", `C:\f.CSV:kind`: `<C:\f.CSV>:kind`, "": "",
+	} {
+		if got := MapFeatureFiles(spec, func(path string) string { return "<" + path + ">" }); got != want {
+			t.Errorf("%q becomes %q, want %q", spec, got, want)
+		}
+	}
+}

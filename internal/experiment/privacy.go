@@ -71,13 +71,18 @@ func (e *Experiment) readSearch() error {
 	return nil
 }
 
+// FeaturesDigest is of what the features of items hold; "" without features.
+func (e *Experiment) FeaturesDigest() string {
+	if e.Features == nil {
+		return ""
+	}
+	return e.Features.Digest
+}
+
 // Fingerprint returns a digest of a training: its data, its noise, its start and every setting that changes the model.
 func (e *Experiment) Fingerprint() string {
 	t := protocol.NewTranscript("fedsim/searched/v1").Bytes(e.session[:]).Uint(algorithm.Seed.Of(e.Config)).
-		Text(e.Data.Digest).Text(e.Split.Digest)
-	if e.Features != nil {
-		t.Text(e.Features.Digest)
-	}
+		Text(e.Data.Digest).Text(e.Split.Digest).Text(e.FeaturesDigest())
 	for _, k := range e.About().Used() {
 		if !aside(k) {
 			t.Text(k.Name).Text(e.Config.Text(k))

@@ -16,8 +16,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/atomicfile"
-	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -52,7 +52,7 @@ func Load(warn func(error), dirs ...string) (Runs, error) {
 		}
 		var damaged []error
 		for _, path := range paths {
-			if r, err := read(path); err == nil {
+			if r, err := readRun(path); err == nil {
 				runs = append(runs, r)
 			} else {
 				damaged = append(damaged, err)
@@ -114,7 +114,7 @@ func Find(dir string) (runs []string, err error) {
 	return runs, err
 }
 
-func read(path string) (*Run, error) {
+func readRun(path string) (*Run, error) {
 	f, err := results.Read(path)
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (r *Run) name(k *config.Key) string {
 	case k == algorithm.Data.Key:
 		return r.Manifest.Data
 	case k == algorithm.FeatureSpec.Key:
-		return strings.Join(lists.Map(strings.Split(r.Config.Text(k), ","), filepath.Base), ",")
+		return read.MapFeatureFiles(r.Config.Text(k), filepath.Base)
 	case r.Asked(k) == "":
 		return "none"
 	case k == algorithm.SplitTestFile.Key:

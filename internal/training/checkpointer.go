@@ -235,11 +235,11 @@ func (c *checkpoint) write(path string) error {
 // not depend on the folder of results, the names of files, or the number of goroutines.
 func Identity(e *experiment.Experiment) string {
 	c := e.Config
-	for _, key := range append(algorithm.Placing(), algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key) {
+	for _, key := range append(algorithm.Placing(), algorithm.Data.Key, algorithm.FeatureSpec.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key) {
 		c.Reset(key)
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%s\n%x\n", c.YAML(), e.Data.Digest, e.Split.Digest, e.Session()) //nolint:errcheck // a hash does not fail
+	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%x\n", c.YAML(), e.Data.Digest, e.FeaturesDigest(), e.Split.Digest, e.Session()) //nolint:errcheck // a hash does not fail
 	return hex.EncodeToString(h.Sum(nil))
 }
 
