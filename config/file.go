@@ -301,7 +301,7 @@ func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting,
 		}
 		return leaves(all, path, name, n.Value, lists)
 	case *ast.LiteralNode:
-		all = append(all, Setting{Key: key, Value: n.Value.Value, Origin: at(path, n)})
+		return leaves(all, path, key, n.Value, lists)
 	case *ast.StringNode:
 		if strings.ContainsRune(n.Value, utf8.RuneError) {
 			return nil, fmt.Errorf("%s: %s: the value is not UTF-8; convert the file, or give the value as --set %s=VALUE", at(path, n), key, key)

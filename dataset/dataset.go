@@ -190,8 +190,10 @@ func (id *ID) UnmarshalText(text []byte) error {
 // UnmarshalJSON reads an id of a text or a number. A number must be an exact integer, and null is an error.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	var text string
-	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' && utf8.Valid(b) {
-		if err := json.Unmarshal(b, &text); err != nil {
+	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
+		if !utf8.Valid(b) { // which JSON would mend without a word
+			text = string(b)
+		} else if err := json.Unmarshal(b, &text); err != nil {
 			return err
 		}
 		return id.UnmarshalText([]byte(text))

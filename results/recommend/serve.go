@@ -204,13 +204,12 @@ func body(q *http.Request, to any, form string) error {
 	d := json.NewDecoder(q.Body)
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
-	if err == nil && q.URL.RawQuery != "" {
+	switch _, more := d.Token(); {
+	case err != nil:
+	case q.URL.RawQuery != "":
 		err = fmt.Errorf("?%s in the address is not read", q.URL.RawQuery)
-	}
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows its end")
-		}
+	case !errors.Is(more, io.EOF):
+		err = errors.New("something follows its end")
 	}
 	var long *http.MaxBytesError
 	var kind *json.UnmarshalTypeError

@@ -278,7 +278,7 @@ func TestHandlerTakesRatings(t *testing.T) {
 			t.Errorf("%s: %s, want %q", text, got, want)
 		}
 	}
-	for text, want := range map[string]string{``: "it ends early", `{"top": 3`: "it ends early", "{\"user\": \"caf\xe9\"}": "an id is"} {
+	for text, want := range map[string]string{``: "it ends early", `{"top": 3`: "it ends early", "{\"user\": \"caf\xe9\"}": "is not UTF-8"} {
 		if got := post(text, http.StatusBadRequest)["error"].(string); !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %q", text, got, want)
 		}
