@@ -254,8 +254,7 @@ func defaultClipRatings(c config.Config) float64 {
 
 // byEmbeddings reports whether the norms of embeddings alone bound a gradient.
 func byEmbeddings(c config.Config) bool {
-	by := clippingOf(c)
-	return by == kernel.EmbeddingClipping || by == kernel.ResidualClipping
+	return slices.Contains([]kernel.Clipping{kernel.EmbeddingClipping, kernel.ResidualClipping}, clippingOf(c))
 }
 
 // clippingOf returns how a run bounds gradients: Langevin steps have their own way.

@@ -174,9 +174,7 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 				row[c] = x
 			}
 		}
-		if s.params.Clipping != GradientClipping {
-			s.params.project(row) // an average of feasible points is feasible, except for rounding
-		}
+		s.params.project(row) // an average of feasible points is feasible, except for rounding
 	})
 	return nil
 }

@@ -226,9 +226,9 @@ func (t *Vertical) Resume(state []byte, src entropy.Source) error { return t.Res
 // projection hides a part of the step.
 const watchGain = 1e-6
 
-// Watch prepares local steps of a party on the data of one unit, which moves embeddings as far as its bound allows, if
-// full, or else on no data. They are on users and items (both) or on items alone. The returned function takes a step and returns how far it went towards the unit's gradient, in sensitivities:
-// 0, or 1 if the unit exists and is sampled, plus noise of deviation z.
+// Watch prepares local steps of a party on the data of one unit, which moves embeddings as far as its bound allows, if full, or else on no
+// data. They are on users and items (both) or on items alone. The returned function takes a step and returns how far it went towards the
+// unit's gradient, in sensitivities: 0, or 1 if the unit exists and is sampled, plus noise of deviation z.
 //
 // The worst embeddings are u = v_j = √R·e for a rating of 0, whose error is the whole scale. Its gradient is 2R^{3/2} long
 // in both (FMF paper, section 4.1.1), and the gradients of all ratings of a user point the same way. The moved embeddings
