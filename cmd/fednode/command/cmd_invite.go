@@ -197,7 +197,7 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error
 	if err := o.keep(c.Out); err != nil {
 		return err
 	}
-	return c.print(s.out, done, "invited")
+	return cli.PrintForm(s.out, c.Format, shown, "invited", done)
 }
 
 // contact is where invited parties find the aggregator.
@@ -263,7 +263,7 @@ func (o *operator) revoke(c *inviteCmd, s *streams) error {
 	if err = c.void(c.Revoke); err != nil {
 		return err
 	}
-	return c.print(s.out, map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path}, "revoked")
+	return cli.PrintForm(s.out, c.Format, shown, "revoked", map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path})
 }
 
 // void removes the invitations to places, which are of no use any more, and in the way of the next ones.
@@ -304,7 +304,7 @@ func (o *operator) handOver(c *inviteCmd, s *streams) error {
 		return err
 	}
 	done := map[string]any{"epoch": len(list.Federation.Epochs), "operator": next.Public(), "parties": len(list.Enrolments), "file": filepath.Join(c.Out, handoverFile)}
-	return c.print(s.out, done, "handed over")
+	return cli.PrintForm(s.out, c.Format, shown, "handed over", done)
 }
 
 type keygenCmd struct {
@@ -324,7 +324,7 @@ func (c *keygenCmd) Run(s *streams) error {
 	if err = admission.WriteKey(c.File, key); err != nil {
 		return err
 	}
-	return c.print(s.out, map[string]string{"public": key.Public().String(), "peer": id.String()}, "key")
+	return cli.PrintForm(s.out, c.Format, shown, "key", map[string]string{"public": key.Public().String(), "peer": id.String()})
 }
 
 func invitationFile(p admission.Place) string {

@@ -63,7 +63,7 @@ func (c *sessionsCmd) Run(s *streams) error {
 	slices.SortFunc(lines, func(a, b sessionLine) int {
 		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Session, b.Session))
 	})
-	return c.print(s.out, lines, "sessions")
+	return cli.PrintForm(s.out, c.Format, shown, "sessions", lines)
 }
 
 // sessionsOfServer reads the present session, and the folders of those before it.

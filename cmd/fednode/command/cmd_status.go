@@ -65,7 +65,7 @@ func (c *statusCmd) Run(ctx context.Context, s *streams) error {
 		_, err = io.WriteString(s.out, strings.Join(append(status.Missing, ""), "\n"))
 		return err
 	}
-	return c.print(s.out, status, "status")
+	return cli.PrintForm(s.out, c.Format, shown, "status", status)
 }
 
 func (c *statusCmd) owner(s *streams) error {
@@ -79,7 +79,7 @@ func (c *statusCmd) owner(s *streams) error {
 	if err != nil {
 		return err
 	}
-	return c.print(s.out, account, "account")
+	return cli.PrintForm(s.out, c.Format, shown, "account", account)
 }
 
 // readOwner reads a client's state. No process may be running on it.
@@ -222,7 +222,7 @@ func (c *checkCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	if err = c.print(s.out, x, "check"); err == nil && x.Wrong > 0 {
+	if err = cli.PrintForm(s.out, c.Format, shown, "check", x); err == nil && x.Wrong > 0 {
 		err = fmt.Errorf("%s: %d of %d findings are wrong", c.State, x.Wrong, len(x.Findings))
 	}
 	return err

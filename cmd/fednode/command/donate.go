@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 )
@@ -55,9 +56,7 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, s *streams, 
 			return cli.Misusef("--donate: %s has no ratings of --user %q", c.Data, c.User)
 		}
 		items, values := h.set.ByUser().Row(user)
-		for _, j := range items {
-			g.Items = append(g.Items, h.set.ItemIDs[j])
-		}
+		g.Items = append(g.Items, model.At(h.set.ItemIDs, items)...)
 		g.Values = append(g.Values, values...)
 	}
 	g.Sign(key.Ed25519())

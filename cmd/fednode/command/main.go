@@ -136,11 +136,6 @@ var shown = template.Must(template.New("shown").Funcs(template.FuncMap{
 	"time":    func(t time.Time) string { return t.Format(time.RFC3339) },
 }).Parse(shownText))
 
-// print writes a value as JSON, or as a part of shown.tmpl has it.
-func (f formatFlag) print(w io.Writer, v any, part string) error {
-	return cli.PrintForm(w, f.Format, shown, part, v)
-}
-
 func each[T any](flag string, texts []string, parse func(string) (T, error)) ([]T, error) {
 	list := make([]T, len(texts))
 	for i, text := range texts {

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func (c *dataListCmd) Run(s verb.Streams) error {
 		}
 		list = append(list, line)
 	}
-	return show(s.Out, c.Format, "list", list)
+	return cli.PrintForm(s.Out, c.Format, dataTables, "list", list)
 }
 
 //go:embed data.tmpl
@@ -70,11 +69,6 @@ var dataTables = template.Must(template.New("data").Funcs(template.FuncMap{
 		return fmt.Sprintf("%9d  %4.1f%%  %s", n, 100*share, strings.Repeat("#", int(60*share+0.5)))
 	},
 }).Parse(dataText))
-
-// show writes a report: as an object where the format is json, else by a form of data.tmpl.
-func show(w io.Writer, format, name string, v any) error {
-	return cli.PrintForm(w, format, dataTables, name, v)
-}
 
 type dataInfoCmd struct {
 	Data string `arg:"" help:"As for fedsim run --data."`
@@ -137,7 +131,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s verb.Streams) error {
 			info.ByPopularity = eval.ByPopularity(features, eval.NewBuckets(set.Ratings, c.Buckets))
 		}
 	}
-	return show(s.Out, c.Format, "info", info)
+	return cli.PrintForm(s.Out, c.Format, dataTables, "info", info)
 }
 
 func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {

@@ -37,7 +37,7 @@ func (c *dataGetCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	return show(s.Out, c.Format, "got", r)
+	return cli.PrintForm(s.Out, c.Format, dataTables, "got", r)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -210,5 +210,5 @@ func (c *dataVerifyCmd) Run(ctx context.Context, s verb.Streams) error {
 	if len(v.Checks) == 0 && err != nil {
 		return err
 	}
-	return errors.Join(show(s.Out, c.Format, "verified", v), err, v.Err())
+	return errors.Join(cli.PrintForm(s.Out, c.Format, dataTables, "verified", v), err, v.Err())
 }
