@@ -107,14 +107,13 @@ func Joined(t *testing.T, e *experiment.Experiment) *experiment.Experiment {
 	if err == nil {
 		p, err = agreement.Decode(b)
 	}
+	if err == nil {
+		e, err = agreement.Open(p)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	joined, err := agreement.Open(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return joined
+	return e
 }
 
 // Crowd writes a file of ratings of all items but every seventh; the choice and the ratings follow from seed.

@@ -88,11 +88,9 @@ const maxSteps = 256
 
 // Plans are one of each step.
 func (t *Terms) Plans() []*protocol.Plan {
-	list := make([]*protocol.Plan, len(t.Steps))
-	for i, s := range t.Steps {
-		list[i] = &protocol.Plan{Session: t.Session, Round: 1, Phase: s.Phase, Cohort: t.Cohort, Releases: s.Releases}
-	}
-	return list
+	return lists.Map(t.Steps, func(s protocol.Step) *protocol.Plan {
+		return &protocol.Plan{Session: t.Session, Round: 1, Phase: s.Phase, Cohort: t.Cohort, Releases: s.Releases}
+	})
 }
 
 // Limits returns the limits on messages from one role to another in the session. Nothing else is
