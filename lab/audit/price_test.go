@@ -30,7 +30,7 @@ func (s step) spends(delta float64) (epsilon, falsely, truly float64) {
 
 // The best attacker on one step proves the ε of that step, whatever noise is claimed. The rates and the ε are closed
 // forms of two normal laws and of their mixture. A price is no higher, and at most 2% lower: noise is found to within
-// 0.6%, of which these ε move by less than 1%. Noise below a quarter of the claim is priced as a quarter of it.
+// 0.6%, and that moves these ε by less than 1%. Noise below a quarter of the claim is priced as a quarter of it.
 func TestFamilyPricesTheNoiseThatThereIs(t *testing.T) {
 	const delta = 1e-5
 	for _, c := range []struct {
