@@ -23,9 +23,9 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
@@ -89,8 +89,11 @@ func open(ctx context.Context, o Options) (*experiment.Experiment, error) {
 	return experiment.OpenRatings(c, o.Ratings)
 }
 
+// Forecast is the plan of a run: its releases, assumptions, privacy and cost.
+type Forecast = forecast.Forecast
+
 // Plan says what a run would do, rest on and cost before anything runs.
-func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
+func Plan(ctx context.Context, o Options) (*Forecast, error) {
 	e, err := open(ctx, o)
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ var rules = []rule{
 		why: "rooms import the types, never the reverse",
 	},
 	{
-		name: "rooms of data", from: []string{"dataset/split", "internal/dataset/pack", "dataset/synthetic", "internal/dataset/published"},
+		name: "rooms of data", from: []string{"dataset/split", "internal/dataset/pack", "internal/dataset/synthetic", "internal/dataset/published"},
 		forbid: []string{"dataset/read", "dataset/split", "internal/dataset/download"},
 		why:    "only read opens files of others, and no room divides its own sets",
 	},
@@ -130,7 +130,7 @@ var rules = []rule{
 	},
 	{
 		name: "align knows lists of ids", from: []string{"internal/align/..."},
-		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "protocol/internal/codec", "dp/...", "entropy", "internal/entropy/source"},
+		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "internal/protocol/codec", "dp/...", "entropy", "internal/entropy/source"},
 		why: "rows are found before there is an experiment; align imports protocol and entropy only",
 	},
 	{
@@ -185,12 +185,12 @@ var rules = []rule{
 	},
 	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
-		forbid: []string{families, "internal/families", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{families, "internal/families", "internal/experiment/...", "internal/forecast/...", "internal/agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",
 	},
 	{
 		name: "algorithms know no role", from: []string{"algorithm/...", families},
-		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "internal/experiment/...", "internal/forecast/...", "internal/agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
@@ -235,11 +235,11 @@ var rules = []rule{
 	},
 	{
 		name: "experiment knows no driver and no algorithm", from: []string{"internal/experiment/..."},
-		forbid: []string{"sim/...", "node/...", families, "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"sim/...", "node/...", families, "internal/families", "internal/forecast/...", "internal/agreement/...", "results/..."},
 		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
 	},
 	{
-		name: "rooms above the experiment", from: []string{"forecast/...", "internal/agreement/...", "results/..."},
+		name: "rooms above the experiment", from: []string{"internal/forecast/...", "internal/agreement/...", "results/..."},
 		forbid: []string{"sim/...", "node/...", families, "internal/families"},
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
@@ -274,7 +274,7 @@ var rules = []rule{
 		why:    "a program chooses which verbs it has",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "lab/chaos"},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "internal/forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "lab/chaos"},
 		forbid: []string{"lab/sweep/...", "internal/study/...", "lab/presets"},
 		why:    "a run of a sweep is what it is alone",
 	},
@@ -290,7 +290,7 @@ var rules = []rule{
 	},
 	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "lab/chaos"},
-		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "internal/forecast/...", "internal/agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
 	},
 	{
@@ -314,13 +314,13 @@ var rules = []rule{
 		why:    "a deployment must not be able to reach a repeatable stream",
 	},
 	{
-		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "dataset/synthetic", "lab/cond/regression"},
+		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "internal/dataset/synthetic", "lab/cond/regression"},
 		forbid: []string{"std:math/rand/..."}, direct: true,
 		why: "secrets come from entropy.Source, public values from entropy.Public; only they and the synthetic sets may use a plain generator",
 	},
 	{
-		name: "bytes are for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode/..."},
-		forbid: []string{"protocol/wire/..."},
+		name: "bytes are for the edge", from: []string{"..."}, except: []string{"internal/protocol/wire/...", "node/...", "cmd/fednode/..."},
+		forbid: []string{"internal/protocol/wire/..."},
 		why:    "roles and sums deal in messages, and have no bytes",
 	},
 	{
@@ -344,7 +344,7 @@ var rules = []rule{
 		why: "a queue and a stream carry bytes, whatever they mean",
 	},
 	{
-		name: "sessions know no role", from: []string{"node/session"},
+		name: "sessions know no role", from: []string{"internal/node/session"},
 		forbid: []string{"node", "internal/node/hub", "node/store", "internal/node/ops", "server/...", "aggregator/...", "relay/...", "client/..."},
 		why:    "what both ends of a stream have in common is of neither end",
 	},
@@ -359,7 +359,7 @@ var rules = []rule{
 		why:    "a client and the server meet an aggregator by its messages alone",
 	},
 	{
-		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "internal/node/peer", "node/session", "internal/node/hub", "internal/node/nodetest", "cmd/fednode/..."},
+		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "internal/node/peer", "internal/node/session", "internal/node/hub", "internal/node/nodetest", "cmd/fednode/..."},
 		forbid: []string{"github.com/libp2p/..."},
 		why:    "fedsim must build in seconds, and documents, files and counters need no network",
 	},
@@ -402,7 +402,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 			module + "/cmd/fedsim must not import " + module + "/internal/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/lab/command -> " + module + "/lab/attack -> " + module + "/internal/entropy/simulated)",
 		},
 		{
-			rule{from: []string{"..."}, except: []string{"dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},
+			rule{from: []string{"..."}, except: []string{"internal/dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},
 			module + "/entropy must not import math/rand/v2",
 		},
 		{
@@ -513,9 +513,9 @@ func TestOneFileOfEachCommandImportsTheLab(t *testing.T) {
 // whose types the room's own interface names.
 var promised = []string{
 	".", "aggregator", "algorithm", "algorithm/external", "algorithm/peruser", "client", "config",
-	"dataset", "dataset/parquet", "dataset/read", "dataset/split", "dataset/synthetic",
-	"dp", "dp/noise", "entropy", "eval", "fedmf", "fedssp", "forecast", "model",
-	"node", "node/admission", "node/session", "node/store", "protocol", "protocol/wire", "relay",
+	"dataset", "dataset/parquet", "dataset/read", "dataset/split",
+	"dp", "dp/noise", "entropy", "eval", "fedmf", "fedssp", "model",
+	"node", "node/admission", "node/store", "protocol", "relay",
 	"results", "results/recommend", "secagg", "secagg/graph", "server", "sim",
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -58,7 +58,7 @@ func TestCeiling(t *testing.T) {
 		server := f.server(m)
 		wait := f.start(rest...)
 		_, err := server.Run(f.ctx)
-		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "1 of 4 (budget, affords 0.5 1), and 0 may decline") ||
+		if !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), "1 of 4 (budget, affords 0.5 1), and 0 may decline") ||
 			!strings.Contains(err.Error(), "affordable for 4 clients at 0.5") {
 			t.Errorf("the server ends with %v", err)
 		}

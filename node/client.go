@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -36,8 +36,8 @@ type ClientConfig struct {
 	// Declined is told why the client declines the session that there is, and of nil when it takes part
 	// in one. nil: the log alone tells.
 	Declined func(why error)
-	// TellAffordable has a client that declines a session for its cost say which of session.Budgets
-	// it could afford.
+	// TellAffordable has a client that declines a session for its cost say which of 20, 10, 5, 2, 1,
+	// 0.5, 0.2 and 0.1 it could afford.
 	TellAffordable bool
 	// Noise and Costs are caches of tables that depend on public numbers only and take
 	// megabytes and seconds to compute; the clients of a process can share them. nil: the
@@ -50,7 +50,7 @@ type ClientConfig struct {
 
 // Job holds a client's work in a session, as the experiment determines it.
 type Job struct {
-	Terms  *session.Terms
+	Terms  *Terms
 	Budget *dp.Budget // of the session; nil where nothing is noised
 	// Limit is the budget of all sessions of the client's ledger together. nil: the budget of this
 	// session, and earlier sessions count towards it.

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -46,10 +45,10 @@ func TestDeclinedSessionEnds(t *testing.T) {
 			})
 		}
 		_, err := f.server(m).Run(f.ctx)
-		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "4 of 4 (terms 4)") || strings.Contains(err.Error(), "8.695") {
+		if !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), "4 of 4 (terms 4)") || strings.Contains(err.Error(), "8.695") {
 			t.Errorf("the server ends with %v", err)
 		}
-		if err = f.aggregator.Check(); !errors.Is(err, session.ErrDeclined) {
+		if err = f.aggregator.Check(); !errors.Is(err, node.ErrDeclined) {
 			t.Errorf("the aggregator is ready: %v", err)
 		}
 		f.next(1, "algorithm=fmf-lfl rounds=1 rank=3 "+quick)
@@ -116,7 +115,7 @@ func TestLedgersDeclineByKind(t *testing.T) {
 					})
 				}
 				_, err := f.server(m).Run(f.ctx)
-				if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), c.want) {
+				if !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the server ends with %v, want %s", err, c.want)
 				}
 				stop()

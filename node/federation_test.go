@@ -28,12 +28,12 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/node/hub"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/internal/opened"
 	_ "github.com/fedsim/fedsim/lab"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"

@@ -16,9 +16,9 @@ import (
 	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/sim"
 )
 

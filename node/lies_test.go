@@ -16,11 +16,11 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // first is closed when a client gives a notice for the first time.

@@ -17,7 +17,7 @@ func TestEveryLossIsTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code strings.Builder
-	for _, dir := range []string{".", filepath.Join("..", "cmd", "fednode")} {
+	for _, dir := range []string{".", filepath.Join("..", "internal", "node"), filepath.Join("..", "cmd", "fednode")} {
 		err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

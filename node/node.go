@@ -78,11 +78,20 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
+
+// Terms are the parameters of a session that all roles use.
+type Terms = session.Terms
+
+// Observer receives what happens in a process, for the people who run it.
+type Observer = session.Observer
+
+// ErrDeclined is returned where too many clients decline a session.
+var ErrDeclined = session.ErrDeclined
 
 // Member is a party's place in its federation, and how its process runs.
 type Member struct {
@@ -97,7 +106,7 @@ type Member struct {
 	State    string
 	Log      zerolog.Logger
 	Workers  protocol.Workers
-	Observer session.Observer // nil: none
+	Observer Observer // nil: none
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
@@ -203,7 +212,7 @@ func (c *Client) compareClocks(other time.Time) {
 }
 
 // warnApart names the difference of the clocks. The aggregator's is known in whole minutes, so that the difference is known to half a minute.
-func warnApart(log *zerolog.Logger, o session.Observer, now, other time.Time) {
+func warnApart(log *zerolog.Logger, o Observer, now, other time.Time) {
 	if other.IsZero() {
 		return
 	}

@@ -8,8 +8,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 

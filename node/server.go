@@ -13,11 +13,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/server"
 )
 
@@ -25,7 +25,7 @@ import (
 type ServerConfig struct {
 	Member
 	// Terms are the terms of the session that is begun or resumed.
-	Terms *session.Terms
+	Terms *Terms
 	// Experiment is the public part of the experiment. Clients derive the terms from it themselves.
 	Experiment []byte
 	// Hash stands for Experiment in checkpoints.

@@ -22,7 +22,6 @@ import (
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -351,7 +350,7 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 					all.Go(func() { _ = c.Run(ctx) })
 				}
 				out, err := f.server(m).Run(f.ctx)
-				if declined := errors.Is(err, session.ErrDeclined); !declined && err != nil || declined == second.charged {
+				if declined := errors.Is(err, node.ErrDeclined); !declined && err != nil || declined == second.charged {
 					t.Fatalf("the second session: %+v, %v; want it declined: %v", out, err, !second.charged)
 				}
 				synctest.Wait() // clients have heard of the end, too

@@ -18,9 +18,9 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // tap stands between the aggregator and every party that dials it. It holds the keys of all of

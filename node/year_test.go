@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -151,7 +151,7 @@ func (y *year) ends(total float64) {
 			stops = append(stops, y.startStoppable(y.client(id, y.memberships[admission.ClientPlace(id)])))
 		}
 	}
-	if _, err = y.started.federation.server(y.server).Run(y.ctx); !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "budget") {
+	if _, err = y.started.federation.server(y.server).Run(y.ctx); !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), "budget") {
 		y.t.Errorf("one more session ends with %v", err)
 	}
 	for _, stop := range stops {

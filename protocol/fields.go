@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/fedsim/fedsim/protocol/internal/codec"
+	"github.com/fedsim/fedsim/internal/protocol/codec"
 )
 
 // The fields of each message, by the numbers, names and types of wire/wire.proto. Package wire writes and reads a

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fedsim/fedsim/protocol/internal/codec"
+	"github.com/fedsim/fedsim/internal/protocol/codec"
 )
 
 // Kind tells messages apart.

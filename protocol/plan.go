@@ -8,7 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/problems"
-	"github.com/fedsim/fedsim/protocol/internal/codec"
+	"github.com/fedsim/fedsim/internal/protocol/codec"
 )
 
 // SessionID names one run of a federation. Ledgers are bound to it.

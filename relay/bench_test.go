@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/relay"
 )
 

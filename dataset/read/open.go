@@ -26,12 +26,12 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/fedsim/fedsim/internal/dataset/pack"
 	"github.com/fedsim/fedsim/internal/dataset/published"
 	"github.com/fedsim/fedsim/internal/dataset/records"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 )
 
 // Open opens a data set. The spec has one of these forms:

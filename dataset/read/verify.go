@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/fedsim/fedsim/internal/dataset/published"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 )
 
 // Verification is the result of [Verify].

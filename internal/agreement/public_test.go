@@ -19,10 +19,10 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/opened"
 )
 

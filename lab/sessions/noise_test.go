@@ -9,8 +9,8 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/forecast"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/lineage"
 )
 

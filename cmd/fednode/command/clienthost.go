@@ -27,7 +27,6 @@ import (
 	"github.com/fedsim/fedsim/internal/node/ops"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -190,7 +189,7 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 
 // session is one client's part in the next session that it has not finished. The session does not count if it ended
 // before the client came, and without a round of the client.
-func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member, observer session.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
+func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member, observer node.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
 	here := log.With().Stringer("place", m.Membership.Enrolment.Ticket.Place).Logger()
 	m.Workers, m.Observer = workers, observer
 	c, err := node.NewClient(node.ClientConfig{Member: m.Member, Ledger: m.Ledger, Entropy: entropy.System(),

@@ -30,7 +30,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
 	"github.com/fedsim/fedsim/node"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
@@ -138,7 +137,7 @@ func (c *serverCmd) Run(ctx context.Context, s *streams) error {
 		return errors.Join(err, party.End(c.State, is))
 	case errors.Is(err, node.ErrGrown): // the next start begins a session of all places
 		return errors.Join(err, party.Abandon(c.State, is))
-	case errors.Is(err, session.ErrDeclined): // so has this one, and a start again would not change that
+	case errors.Is(err, node.ErrDeclined): // so has this one, and a start again would not change that
 		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, party.Abandon(c.State, is)))
 	case errors.Is(err, node.ErrUnkept):
 		return full(err)
@@ -393,8 +392,8 @@ func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
 }
 
 // terms returns the terms that every party goes by in a session of an experiment.
-func terms(e *experiment.Experiment) *session.Terms {
-	return &session.Terms{
+func terms(e *experiment.Experiment) *node.Terms {
+	return &node.Terms{
 		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), VerifyInputs: e.VerifiesInputs(), SitOut: algorithm.SitOut.Value(e.Config),
 		StageTimeout: seconds(algorithm.StageTimeout.Value(e.Config)), Tail: seconds(algorithm.Tail.Value(e.Config)), Gather: seconds(algorithm.Gather.Value(e.Config)), Steps: e.Schedule,
 		Claims: agreement.Claims(e),

@@ -20,11 +20,11 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/dataset/parquet" // files of this format can be read
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/dataset/download"
 	"github.com/fedsim/fedsim/internal/dataset/published"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 	_ "github.com/fedsim/fedsim/internal/export/parquet" // and written
 	_ "github.com/fedsim/fedsim/internal/families"       // what is built in
 	"github.com/fedsim/fedsim/internal/lists"

@@ -20,8 +20,8 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/dataset/pack"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 )
 
 // packedBytes is a set in the packed form.

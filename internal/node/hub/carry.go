@@ -19,10 +19,10 @@ import (
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/relay"
 )
 

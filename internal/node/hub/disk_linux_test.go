@@ -16,9 +16,9 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )

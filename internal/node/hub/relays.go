@@ -13,10 +13,10 @@ import (
 
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // relayLinks are an aggregator's relays. Each stream of one has a number of its own: what the

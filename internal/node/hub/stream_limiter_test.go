@@ -12,10 +12,10 @@ import (
 
 	"github.com/fedsim/fedsim/internal/node/nodetest"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/node/session"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // A peer that opens streams over and over waits, and no other peer does.

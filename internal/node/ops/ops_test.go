@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/fedsim/fedsim/internal/node/ops"
-	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 )
 
 // criteoColumns lists the columns of Criteo's Sponsored Search Conversion Log, whose file has no header.

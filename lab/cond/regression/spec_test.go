@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 )
 
 func TestSyntheticRegressionNames(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )

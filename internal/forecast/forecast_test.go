@@ -14,9 +14,9 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/opened"
 	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 	"github.com/fedsim/fedsim/secagg"
@@ -194,7 +194,7 @@ func planSize(f *forecast.Forecast, model int) int {
 	return bytesField(bytesField(16), varintField(1), bytesField(len(r.Name)), bytesField(varintField(f.Cohort.Clients), float, float), bytesField(release...), bytesField(model))
 }
 
-// Sizes from the fields of the messages (protocol/wire/wire.proto) as protobuf writes them. A tag
+// Sizes from the fields of the messages (internal/protocol/wire/wire.proto) as protobuf writes them. A tag
 // is a byte, a number takes a byte for each 7 bits, a float 8. Bytes and messages follow their
 // length, and a zero is not written. The header of a frame, of 5 bytes, precedes a message.
 func TestForecastMessages(t *testing.T) {

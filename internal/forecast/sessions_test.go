@@ -8,8 +8,8 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/forecast"
 )
 
 // TestSessionsShareABudget holds the sessions' budgets against the Gaussian trade-off. The expected values come from a

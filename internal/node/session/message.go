@@ -16,9 +16,9 @@ import (
 
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/node/peer"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // Message is a message that sets a stream up, before the messages of package

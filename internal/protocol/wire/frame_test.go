@@ -9,8 +9,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/fedsim/fedsim/internal/protocol/codec"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // frame is the header of a frame, by hand, and what comes behind it.
@@ -72,7 +73,7 @@ func TestAppendFramesRefuses(t *testing.T) {
 	if err != nil || !bytes.Equal(b, want) {
 		t.Fatalf("%d bytes, %v; want %d", len(b), err, len(want))
 	}
-	if _, err = wire.AppendFrames(b, &protocol.Final{}); !errors.Is(err, wire.ErrValue) || !bytes.Equal(b, want) {
+	if _, err = wire.AppendFrames(b, &protocol.Final{}); !errors.Is(err, codec.ErrValue) || !bytes.Equal(b, want) {
 		t.Errorf("a message that is refused: %v", err)
 	}
 }
@@ -114,8 +115,8 @@ func TestReaderRefuses(t *testing.T) {
 		{"a kind that is not taken", few, good, wire.ErrKind},
 		{"no limits", wire.Limits{}, good, wire.ErrKind},
 		{"no bytes", longLimits(), frame(17, 0, nil), wire.ErrEmpty},
-		{"a byte too many", few, frame(17, 600004, nil), wire.ErrLimit},
-		{"4 GiB", longLimits(), frame(17, 0xffffffff, nil), wire.ErrLimit},
+		{"a byte too many", few, frame(17, 600004, nil), codec.ErrLimit},
+		{"4 GiB", longLimits(), frame(17, 0xffffffff, nil), codec.ErrLimit},
 		{"another kind goes on", longLimits(), slices.Concat(frame(17, 300000, chunk), frame(16, 300000-262144, chunk)), wire.ErrFrame},
 		{"a frame again", longLimits(), slices.Concat(frame(17, 300000, chunk), frame(17, 300000, chunk)), wire.ErrFrame},
 		{"a byte less left", longLimits(), slices.Concat(frame(17, 300000, chunk), frame(17, 300000-262144-1, chunk)), wire.ErrFrame},
@@ -144,7 +145,7 @@ func TestReaderRefuses(t *testing.T) {
 func TestReaderGoesOn(t *testing.T) {
 	good := unhex(t, readGolden(t).Good[0].Frame)
 	r := wire.NewReader(bytes.NewReader(slices.Concat(frame(17, 5, []byte{0x0a, 1, 'm', 0x18, 1}), good)), goldenLimits())
-	if m, err := r.Read(); m != nil || !errors.Is(err, wire.ErrSyntax) {
+	if m, err := r.Read(); m != nil || !errors.Is(err, codec.ErrSyntax) {
 		t.Errorf("an unknown field: %v, %v", m, err)
 	}
 	if m, err := r.Read(); err != nil || m.Kind() != protocol.KindOpen {

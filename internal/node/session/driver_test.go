@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 

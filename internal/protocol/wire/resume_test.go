@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/protocol/codec"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -90,8 +91,8 @@ func TestRestOfAnotherBroadcast(t *testing.T) {
 	short.Bytes[protocol.KindFinal] = len(text) - 1
 	r = NewReader(bytes.NewReader(rest), short)
 	r.Keep(Begun{kind: protocol.KindFinal, part: text[:n]})
-	if _, err = r.Read(); !errors.Is(err, ErrLimit) {
-		t.Errorf("with its beginning it is too long, and reads: %v, want %v", err, ErrLimit)
+	if _, err = r.Read(); !errors.Is(err, codec.ErrLimit) {
+		t.Errorf("with its beginning it is too long, and reads: %v, want %v", err, codec.ErrLimit)
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/protocol/codec"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // changed is the golden message of a title, changed in one place.
@@ -31,42 +32,42 @@ func TestMarshalRefuses(t *testing.T) {
 		rule  error
 		field string
 	}{
-		{"an ideal advertisement", &protocol.Advertise{Round: 1}, wire.ErrIdeal, "keys"},
-		{"an ideal roster", &protocol.Roster{Round: 1, Clients: 3}, wire.ErrIdeal, "members"},
-		{"ideal shares", &protocol.Shares{Round: 1}, wire.ErrIdeal, "shares"},
-		{"an ideal delivery", &protocol.Delivery{Round: 1, Clients: 3}, wire.ErrIdeal, "arrived"},
-		{"ideal survivors", &protocol.Survivors{Round: 1, Count: 3}, wire.ErrIdeal, "u1"},
-		{"an ideal answer", &protocol.Unmask{Round: 1}, wire.ErrIdeal, "shares"},
-		{"an ideal set of answers", &protocol.Answered{Round: 1, Count: 3}, wire.ErrIdeal, "u2"},
-		{"an ideal replacement", &protocol.Replacement{Round: 1}, wire.ErrIdeal, "shares"},
-		{"vectors in the clear", changed("masked-input", func(m *protocol.MaskedInput) { m.Vectors = inTheClear }), wire.ErrIdeal, "masked"},
-		{"the size of vectors", changed("masked-input", func(m *protocol.MaskedInput) { m.Packed = 1 }), wire.ErrIdeal, "masked"},
-		{"removals in the clear", changed("unmask", func(m *protocol.Unmask) { m.Removals = inTheClear }), wire.ErrIdeal, "shares"},
-		{"the size of removals", changed("unmask", func(m *protocol.Unmask) { m.Packed = 1 }), wire.ErrIdeal, "shares"},
+		{"an ideal advertisement", &protocol.Advertise{Round: 1}, codec.ErrIdeal, "keys"},
+		{"an ideal roster", &protocol.Roster{Round: 1, Clients: 3}, codec.ErrIdeal, "members"},
+		{"ideal shares", &protocol.Shares{Round: 1}, codec.ErrIdeal, "shares"},
+		{"an ideal delivery", &protocol.Delivery{Round: 1, Clients: 3}, codec.ErrIdeal, "arrived"},
+		{"ideal survivors", &protocol.Survivors{Round: 1, Count: 3}, codec.ErrIdeal, "u1"},
+		{"an ideal answer", &protocol.Unmask{Round: 1}, codec.ErrIdeal, "shares"},
+		{"an ideal set of answers", &protocol.Answered{Round: 1, Count: 3}, codec.ErrIdeal, "u2"},
+		{"an ideal replacement", &protocol.Replacement{Round: 1}, codec.ErrIdeal, "shares"},
+		{"vectors in the clear", changed("masked-input", func(m *protocol.MaskedInput) { m.Vectors = inTheClear }), codec.ErrIdeal, "masked"},
+		{"the size of vectors", changed("masked-input", func(m *protocol.MaskedInput) { m.Packed = 1 }), codec.ErrIdeal, "masked"},
+		{"removals in the clear", changed("unmask", func(m *protocol.Unmask) { m.Removals = inTheClear }), codec.ErrIdeal, "shares"},
+		{"the size of removals", changed("unmask", func(m *protocol.Unmask) { m.Packed = 1 }), codec.ErrIdeal, "shares"},
 		{"an ideal roster along", changed("survivors, next set up", func(m *protocol.Survivors) { m.Next = &protocol.Roster{Round: 9, Clients: 2} }),
-			wire.ErrIdeal, "next.members"},
+			codec.ErrIdeal, "next.members"},
 
-		{"a roster of another number", changed("roster", func(m *protocol.Roster) { m.Clients = 4 }), wire.ErrValue, "members"},
-		{"a delivery of another number", changed("delivery", func(m *protocol.Delivery) { m.Clients = 4 }), wire.ErrValue, "arrived"},
-		{"survivors of another number", changed("survivors", func(m *protocol.Survivors) { m.Count = 3 }), wire.ErrValue, "u1"},
-		{"answers of another number", changed("answered", func(m *protocol.Answered) { m.Count = 4 }), wire.ErrValue, "u2"},
-		{"a reason of another round", changed("abort, dealt", func(m *protocol.Abort) { m.Round = 8 }), wire.ErrValue, "round"},
-		{"a stage of another round", changed("abort, share", func(m *protocol.Abort) { m.Round = 8 }), wire.ErrValue, "round"},
-		{"no plan", &protocol.Open{}, wire.ErrValue, "plan"},
-		{"no reason", &protocol.Abort{Round: 1}, wire.ErrValue, "reason"},
-		{"no such stage", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Stage: protocol.Stages}}, wire.ErrValue, "too_few.stage"},
-		{"a negative count", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Left: -1}}, wire.ErrValue, "too_few.left"},
+		{"a roster of another number", changed("roster", func(m *protocol.Roster) { m.Clients = 4 }), codec.ErrValue, "members"},
+		{"a delivery of another number", changed("delivery", func(m *protocol.Delivery) { m.Clients = 4 }), codec.ErrValue, "arrived"},
+		{"survivors of another number", changed("survivors", func(m *protocol.Survivors) { m.Count = 3 }), codec.ErrValue, "u1"},
+		{"answers of another number", changed("answered", func(m *protocol.Answered) { m.Count = 4 }), codec.ErrValue, "u2"},
+		{"a reason of another round", changed("abort, dealt", func(m *protocol.Abort) { m.Round = 8 }), codec.ErrValue, "round"},
+		{"a stage of another round", changed("abort, share", func(m *protocol.Abort) { m.Round = 8 }), codec.ErrValue, "round"},
+		{"no plan", &protocol.Open{}, codec.ErrValue, "plan"},
+		{"no reason", &protocol.Abort{Round: 1}, codec.ErrValue, "reason"},
+		{"no such stage", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Stage: protocol.Stages}}, codec.ErrValue, "too_few.stage"},
+		{"a negative count", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Left: -1}}, codec.ErrValue, "too_few.left"},
 		{"a large count", &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Required: int(beyond)}},
-			wire.ErrValue, "unrecoverable.required"},
-		{"a negative number of survivors", changed("result", func(m *protocol.Result) { m.Survivors = -1 }), wire.ErrValue, "survivors"},
-		{"a short signature", &protocol.Consistency{Round: 1, Signature: fill(63, 0)}, wire.ErrValue, "signature"},
-		{"no such noise", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Kind = 5 }), wire.ErrValue, "plan.releases[1].noise.kind"},
-		{"negative steps", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Steps = -1 }), wire.ErrValue, "plan.releases[1].noise.steps"},
-		{"a negative length", changed("open", func(m *protocol.Open) { m.Plan.Releases[2].Len = -1 }), wire.ErrValue, "plan.releases[2].len"},
-		{"a wide ring", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Width = 65 }), wire.ErrValue, "plan.releases[0].width"},
-		{"a cohort of too many", changed("invite", func(m *protocol.Invite) { m.Setup.Cohort.Clients = int(beyond) }), wire.ErrValue, "cohort.clients"},
-		{"a name that is not text", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Name = "\xff" }), wire.ErrValue, "plan.releases[0].name"},
-		{"a phase that is not text", changed("open", func(m *protocol.Open) { m.Plan.Phase = "\xff" }), wire.ErrValue, "plan.phase"},
+			codec.ErrValue, "unrecoverable.required"},
+		{"a negative number of survivors", changed("result", func(m *protocol.Result) { m.Survivors = -1 }), codec.ErrValue, "survivors"},
+		{"a short signature", &protocol.Consistency{Round: 1, Signature: fill(63, 0)}, codec.ErrValue, "signature"},
+		{"no such noise", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Kind = 5 }), codec.ErrValue, "plan.releases[1].noise.kind"},
+		{"negative steps", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Steps = -1 }), codec.ErrValue, "plan.releases[1].noise.steps"},
+		{"a negative length", changed("open", func(m *protocol.Open) { m.Plan.Releases[2].Len = -1 }), codec.ErrValue, "plan.releases[2].len"},
+		{"a wide ring", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Width = 65 }), codec.ErrValue, "plan.releases[0].width"},
+		{"a cohort of too many", changed("invite", func(m *protocol.Invite) { m.Setup.Cohort.Clients = int(beyond) }), codec.ErrValue, "cohort.clients"},
+		{"a name that is not text", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Name = "\xff" }), codec.ErrValue, "plan.releases[0].name"},
+		{"a phase that is not text", changed("open", func(m *protocol.Open) { m.Plan.Phase = "\xff" }), codec.ErrValue, "plan.phase"},
 	} {
 		b, err := wire.Marshal(c.m)
 		field, ok := errors.AsType[*wire.FieldError](err)
@@ -116,7 +117,7 @@ func TestUnmarshalCopies(t *testing.T) {
 
 func TestUnmarshalOfNoKind(t *testing.T) {
 	for _, k := range []protocol.Kind{protocol.Kinds, 255} {
-		if m, err := wire.Unmarshal(k, []byte{1}, goldenLimits()); m != nil || !errors.Is(err, wire.ErrSyntax) {
+		if m, err := wire.Unmarshal(k, []byte{1}, goldenLimits()); m != nil || !errors.Is(err, codec.ErrSyntax) {
 			t.Errorf("%s: %v, %v; want ErrSyntax", k, m, err)
 		}
 	}
@@ -165,7 +166,7 @@ func TestListsAreCountedFirst(t *testing.T) {
 		protocol.KindResult:      append(round, many(0x22)...),
 	} {
 		var err error
-		if n := allocated(func() { _, err = wire.Unmarshal(kind, b, l) }); n > 64<<10 || !errors.Is(err, wire.ErrLimit) {
+		if n := allocated(func() { _, err = wire.Unmarshal(kind, b, l) }); n > 64<<10 || !errors.Is(err, codec.ErrLimit) {
 			t.Errorf("%s of %d bytes: %v after %d bytes from the heap", kind, len(b), err, n)
 		}
 	}

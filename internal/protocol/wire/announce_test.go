@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // The pieces of announcements are the frames that are made at once, wherever these end:

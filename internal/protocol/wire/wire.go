@@ -13,7 +13,7 @@
 // Package protocol describes the fields of each message once, for the bytes and for their number (protocol.Size). wire.proto is the
 // description for other programs. Nothing is hashed or signed in this form: hashes and signatures are over a protocol.Transcript.
 //
-// Messages that only an ideal sum sends, which a simulation uses, have no encoding. They are refused with [ErrIdeal].
+// Messages that only an ideal sum sends, which a simulation uses, have no encoding. They are refused with [codec.ErrIdeal].
 //
 // # Strictness
 //
@@ -33,27 +33,15 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fedsim/fedsim/internal/protocol/codec"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/internal/codec"
-)
-
-// Faults of a field or a message.
-var (
-	// ErrSyntax: not protobuf, or a field that is unknown, stands twice or out of order, or is of another type.
-	ErrSyntax = codec.ErrSyntax
-	// ErrValue: a field is missing, has a wrong length, or is out of range or order.
-	ErrValue = codec.ErrValue
-	// ErrLimit: more than the limits allow.
-	ErrLimit = codec.ErrLimit
-	// ErrIdeal: a field that only an ideal sum sends; a real sum sends it in another form.
-	ErrIdeal = codec.ErrIdeal
 )
 
 // FieldError says what is wrong with a message.
 type FieldError struct {
 	Kind  protocol.Kind
 	Field string // as in wire.proto, e.g. "members[3].keys.mask"; empty: the whole message
-	Err   error  // which rule is broken, one of those above, and how
+	Err   error  // which rule is broken, one of package codec's, and how
 }
 
 func (e *FieldError) Error() string {
@@ -90,11 +78,11 @@ func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error)
 	}
 	switch {
 	case kind >= protocol.Kinds:
-		return refuse(ErrSyntax, "there is no such message")
+		return refuse(codec.ErrSyntax, "there is no such message")
 	case len(b) == 0:
-		return refuse(ErrValue, "there are no bytes")
+		return refuse(codec.ErrValue, "there are no bytes")
 	case len(b) > l.Bytes[kind]:
-		return refuse(ErrLimit, "%d bytes, at most %d", len(b), l.Bytes[kind])
+		return refuse(codec.ErrLimit, "%d bytes, at most %d", len(b), l.Bytes[kind])
 	}
 	m := kind.New()
 	most := codec.Limits{Clients: l.Clients, Neighbours: l.Neighbours, Releases: l.Releases, Inside: l.Inside[:]}

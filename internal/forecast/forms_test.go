@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
+	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -11,12 +11,16 @@ import (
 	"sync"
 )
 
-// Rules that a field or a message breaks, as package wire describes them.
+// Rules that a field or a message breaks.
 var (
+	// ErrSyntax: not protobuf, or a field that is unknown, stands twice or out of order, or is of another type.
 	ErrSyntax = errors.New("malformed encoding")
-	ErrValue  = errors.New("invalid value")
-	ErrLimit  = errors.New("above the limit")
-	ErrIdeal  = errors.New("of an ideal sum, which does not travel")
+	// ErrValue: a field is missing, has a wrong length, or is out of range or order.
+	ErrValue = errors.New("invalid value")
+	// ErrLimit: more than the limits allow.
+	ErrLimit = errors.New("above the limit")
+	// ErrIdeal: a field that only an ideal sum sends; a real sum sends it in another form.
+	ErrIdeal = errors.New("of an ideal sum, which does not travel")
 )
 
 // Fault says which field breaks a rule.

@@ -11,8 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/protocol/codec"
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // golden is testdata/golden.json, which testdata/golden.py writes without any
@@ -243,7 +244,7 @@ func TestGolden(t *testing.T) {
 // A message that is malformed, incomplete, out of range or too long is refused, with the rule and
 // the field that golden.py states.
 func TestRefused(t *testing.T) {
-	rules := map[string]error{"syntax": wire.ErrSyntax, "value": wire.ErrValue, "limit": wire.ErrLimit}
+	rules := map[string]error{"syntax": codec.ErrSyntax, "value": codec.ErrValue, "limit": codec.ErrLimit}
 	for _, c := range readGolden(t).Bad {
 		kind := kindNamed(t, c.Kind)
 		m, err := wire.Unmarshal(kind, unhex(t, c.Bytes), goldenLimits())

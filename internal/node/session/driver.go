@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,12 +234,7 @@ func (unobserved) ClockAhead(time.Duration)   {}
 func (unobserved) Event(protocol.Event)       {}
 
 // Observing returns the observer, or for nil an observer that hears nothing.
-func Observing(o Observer) Observer {
-	if o == nil {
-		return unobserved{}
-	}
-	return o
-}
+func Observing(o Observer) Observer { return cmp.Or[Observer](o, unobserved{}) }
 
 // ClockApart is the difference of clocks from which on both sides warn.
 const ClockApart = time.Minute

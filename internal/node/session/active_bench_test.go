@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
-	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"

@@ -11,10 +11,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/protocol/codec"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Faults of a stream of frames. ErrLimit is returned for a message that is longer than is accepted of its kind.
+// Faults of a stream of frames. codec.ErrLimit is returned for a message that is longer than is accepted of its kind.
 var (
 	// ErrKind: a frame of an unknown kind, or of a kind that is not accepted here.
 	ErrKind = errors.New("wire: a message of this kind is not taken here")
@@ -27,7 +28,7 @@ var (
 )
 
 // AppendFrames appends the frames of a message, which may be written to any number of streams. It returns the errors of Marshal,
-// and ErrLimit for a message of 4 GiB or more, whose length no header can hold.
+// and codec.ErrLimit for a message of 4 GiB or more, whose length no header can hold.
 func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 	b, err := Marshal(m)
 	if err != nil {
@@ -40,7 +41,7 @@ func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 // frames returns the frames of a message whose bytes are a and then b, as slices of them.
 func frames(kind protocol.Kind, a, b []byte) ([][]byte, error) {
 	if uint64(len(a))+uint64(len(b)) > math.MaxUint32 {
-		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %d bytes do not fit a frame's header", ErrLimit, len(a)+len(b))}
+		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %d bytes do not fit a frame's header", codec.ErrLimit, len(a)+len(b))}
 	}
 	var out [][]byte
 	for left := len(a) + len(b); left > 0; left = len(a) + len(b) {
@@ -78,7 +79,7 @@ func (r *Reader) Watch(moves func(begins bool)) { r.moves = moves }
 
 // Read reads the next message. It returns io.EOF if the stream ends between messages. After a *FieldError the message was read to
 // its end, and the next can be read. After any other error the stream is lost, and Read returns the same error again: ErrKind,
-// ErrLimit, ErrEmpty, ErrFrame, ErrTruncated or the stream's own.
+// codec.ErrLimit, ErrEmpty, ErrFrame, ErrTruncated or the stream's own.
 func (r *Reader) Read() (protocol.Message, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -113,7 +114,7 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 	case left == 0:
 		return 0, nil, fmt.Errorf("%w: %s", ErrEmpty, kind)
 	case left+int64(len(had)) > int64(r.limits.Bytes[kind]):
-		return 0, nil, fmt.Errorf("wire: %s of %d bytes, at most %d: %w", kind, left+int64(len(had)), r.limits.Bytes[kind], ErrLimit)
+		return 0, nil, fmt.Errorf("wire: %s of %d bytes, at most %d: %w", kind, left+int64(len(had)), r.limits.Bytes[kind], codec.ErrLimit)
 	case resumes && len(had) == 0:
 		return 0, nil, fmt.Errorf("%w: the rest of %s of which nothing has come", ErrFrame, kind)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // upload is the masked input of 213,517 coordinates in a ring of 29 bits.
