@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/fedsim/fedsim/node/admission"
@@ -75,5 +76,15 @@ func TestSecretsOfContainers(t *testing.T) {
 		if got := admission.GivenByRoot(c.mode, c.uid, c.gid, c.process, []int{1000, 2000}); got != c.given {
 			t.Errorf("%#o of user %d and group %d, for a process of %d: %v", c.mode, c.uid, c.gid, c.process, got)
 		}
+	}
+}
+
+func TestKeyIsNoPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admission.ReadKey(pipe); !errors.Is(err, admission.ErrMalformed) {
+		t.Errorf("a pipe that nobody writes to: %v", err)
 	}
 }

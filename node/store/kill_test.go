@@ -1,3 +1,5 @@
+//go:build unix
+
 package store_test
 
 import (
@@ -14,13 +16,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/store"
 )
-
-var when = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // children are programs that this test binary runs, to be killed: each writes for ever, and prints
 // one line for everything that it has written.

@@ -24,6 +24,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+var when = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 var one, two = protocol.SessionID{1}, protocol.SessionID{2}
 
 // perUser is the protection of the charges in these tests.
