@@ -10,6 +10,7 @@
 package sweep
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -279,13 +280,15 @@ func (g *Grid) Runs() ([]Run, error) {
 			if bad++; where[text] == nil {
 				wrong = append(wrong, err)
 			}
-			where[text] = append(where[text], config.Join(g.varied(said)))
+			where[text] = append(where[text], cmp.Or(config.Join(g.varied(said)), config.Join(said)))
 		case !seen[r.Digest]:
 			seen[r.Digest] = true
 			runs = append(runs, r)
 		}
 	}
 	switch {
+	case bad > 0 && tried == 1:
+		return nil, config.Errorf("the only combination cannot be run:\n%w", refusals(wrong, where))
 	case bad > 0:
 		return nil, config.Errorf("%d of %d combinations cannot be run; mend them or leave them out with --skip:\n%w", bad, tried, refusals(wrong, where))
 	case len(runs) == 0:
