@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import json
 import math
 import os
+import pickle
+import pkgutil
 import stat
 import subprocess
+from typing import Callable
 
 import pytest
 from conftest import QUICK
@@ -71,6 +76,20 @@ def test_errors_have_the_key_and_the_message() -> None:
     with pytest.raises(fedsim.FedsimError, match="nowhere.csv") as f:
         fedsim.plan("nowhere.csv")
     assert f.value.exit_code == 1 and f.value.key is None
+
+
+CLASSES = {x for m in pkgutil.iter_modules(fedsim.__path__) for x in vars(importlib.import_module(f"fedsim.{m.name}")).values()
+           if isinstance(x, type) and issubclass(x, Exception) and x.__module__.startswith("fedsim")}
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize("kind", sorted(CLASSES, key=lambda x: x.__name__))
+def test_errors_are_copied(kind: type, again: Callable) -> None:
+    """As pools of processes make them."""
+    e = fedsim.AuditError("said", {"bound": 3}) if kind is fedsim.AuditError else kind("said")
+    e.printed, e.keys = "so far", ("epsilon",)
+    other = again(e)
+    assert type(other) is kind and str(other) == str(e) == "said" and vars(other) == vars(e) and other.args == e.args
 
 
 def test_warnings_are_warnings(ratings: dict) -> None:

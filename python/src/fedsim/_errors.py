@@ -1,4 +1,7 @@
-"""Errors and warnings of the command, as Python raises them. All errors are a :class:`FedsimError`."""
+"""Errors and warnings of the command, as Python raises them. All errors are a :class:`FedsimError`.
+
+Each class can be made of its message alone: copies and pickles are made so, and get the attributes afterwards.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +65,9 @@ class AuditError(FedsimError):
         What the audit found, as :func:`fedsim.audit` returns it.
     """
 
-    def __init__(self, message: str, report: Dict[str, Any]) -> None:
+    def __init__(self, message: str, report: Optional[Dict[str, Any]] = None) -> None:
         super().__init__(message, 1)
-        self.report = report
+        self.report = report or {}
 
 
 class CommandNotFoundError(FedsimError, FileNotFoundError):
