@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import datetime
+import decimal
+import fractions
 import math
 import pickle
 import uuid
@@ -175,6 +177,30 @@ def test_ids_come_back_in_the_type_of_the_frame(kind: str, tmp_path) -> None:
     again = fedsim.load(r.folder)
     assert list(again.model.item_embeddings().index[:3]) == list(frame["item"].drop_duplicates().sort_values(key=lambda x: x.astype(int))[:3])
     assert list(again.model.recommend(frame["user"][9], 2)["item"]) == list(lists[lists["user"] == frame["user"][9]]["item"][:2])
+
+
+@pytest.mark.parametrize("make", [
+    lambda k: uuid.UUID(int=k), lambda k: b"u%d" % k, lambda k: np.bytes_(b"u%d" % k), lambda k: decimal.Decimal(k) / 4, lambda k: datetime.date(2020, 1, 1 + k), lambda k: datetime.datetime(2020, 1, 1, k, 7),
+    lambda k: pd.Timestamp(2020, 1, 1, k, 7), lambda k: pd.Timestamp(2020, 1, 1, k).tz_localize("Europe/Berlin"), lambda k: 2**70 + k, lambda k: np.uint64(2**63 + k), lambda k: 1.0 * k, lambda k: np.int8(k), str,
+])
+@pytest.mark.parametrize("form", [list, lambda x: pd.Series(x, dtype=object), pd.Series, lambda x: pd.Series(x, dtype="category"), np.array])
+def test_ids_come_back_as_what_they_were(make: Callable, form: Callable) -> None:
+    given = form([make(k) for k in range(20)])
+    back = kinds_of({"user": given, "item": given}).typed("user", id_texts(given, "user"))
+    assert all(x == y and hash(x) == hash(y) for x, y in zip(back, given)) and len(back) == 20
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "Float64", "Float32"])
+def test_nullable_ids_come_back_in_their_type(dtype: str) -> None:
+    frame = pd.DataFrame({"user": pd.array([7, 8, None], dtype), "item": pd.array([1, 2, 3], dtype)}).dropna()
+    back = pd.Series(kinds_of(frame).typed("user", ["8", "7"]))
+    assert back.dtype == dtype and list(back) == [8, 7]
+
+
+@pytest.mark.parametrize("given", [[1, "2"], [pd.Timestamp("2020-01-01 00:00:00.000000001")], [True], [], [fractions.Fraction(1, 2)]])
+def test_ids_without_a_type_are_texts(given: list) -> None:
+    assert kinds_of({"user": given, "item": given}).kinds == {"user": None, "item": None}
+    assert kinds_of({"user": [uuid.UUID(int=1)], "item": [1]}).typed("user", ["ann"]) == ["ann"]  # of other ratings
 
 
 def test_items_give_titles_and_features(ratings: dict, tmp_path) -> None:

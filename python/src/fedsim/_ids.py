@@ -1,16 +1,20 @@
 """One rule for ids, in frames, in questions and in tables: the rule by which the command reads them.
 
 An id is a text or a whole number. Spaces and byte order marks around a text do not belong to it, and 7.0 is 7.
+Other objects, such as UUIDs and dates, count by their texts. The tables of a run have ids of the frame's type again.
 None, NaN, NaT, pandas.NA and the texts that stand for them are missing.
 """
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import numbers
 import re
+import uuid
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
@@ -19,6 +23,12 @@ from ._errors import UsageError
 _NO_VALUES = {"", "NA", "<NA>", "N/A", "n/a", "#N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "NaT", "None", "NULL", "null", "\\N"}
 _WHOLE, _LOST = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+"), re.compile(r"-?[0-9](?:\.[0-9]+)?[eE]\+[0-9]+")  # floats as programs write them
 _FILE = "python.json"
+
+#: Types of ids that are neither texts nor numbers of a column's own type, each with the function that makes an id of its text.
+_BACK: Dict[str, Tuple[Any, Callable[[str], Any]]] = {
+    "int": (numbers.Integral, int), "bytes": (bytes, str.encode), "UUID": (uuid.UUID, uuid.UUID), "Decimal": (decimal.Decimal, decimal.Decimal),
+    "datetime": (datetime.datetime, datetime.datetime.fromisoformat), "date": (datetime.date, datetime.date.fromisoformat),
+}
 
 
 def missing(x: Any) -> bool:
@@ -110,13 +120,26 @@ def kind_of(values: Any) -> Optional[str]:
     if getattr(dtype, "kind", "") in ("i", "u", "f") or name.lower() in ("int64", "int32", "int16", "int8", "uint64", "uint32"):
         return name
     if hasattr(dtype, "categories"):
-        return kind_of(np.asarray(dtype.categories))
+        return kind_of(dtype.categories)
     listed = list(values)
-    if listed and all(isinstance(x, numbers.Integral) and not isinstance(x, (bool, np.bool_)) for x in listed):
-        return "int64" if all(-(2**63) <= int(x) < 2**63 for x in listed) else "int"
-    if listed and all(isinstance(x, numbers.Real) and not isinstance(x, (bool, np.bool_)) for x in listed):
+    if not listed or any(isinstance(x, (bool, np.bool_)) for x in listed):
+        return None
+    if all(isinstance(x, numbers.Integral) for x in listed) and all(-(2**63) <= int(x) < 2**63 for x in listed):
+        return "int64"
+    if all(isinstance(x, (float, np.floating, numbers.Integral)) for x in listed) and any(isinstance(x, (float, np.floating)) for x in listed):
         return "float64"
+    for name, (kind, back) in _BACK.items():
+        if all(isinstance(x, kind) for x in listed):
+            return name if all(_leads_back(x, back) for x in set(listed)) else None
     return None
+
+
+def _leads_back(x: Any, back: Callable[[str], Any]) -> bool:
+    """Report whether the text of an id makes the id again. The text of a time with nanoseconds does not."""
+    try:
+        return bool(back(id_text(x)) == x)
+    except ValueError:
+        return False
 
 
 class Kinds:
@@ -142,17 +165,17 @@ class Kinds:
         if kind is None:
             return listed
         try:
+            if kind in _BACK:
+                return [_BACK[kind][1](x) for x in listed]
             whole = [int(x) for x in listed]
-        except ValueError:  # such as of other ratings
+        except (ValueError, ArithmeticError):  # such as of other ratings
             return listed
-        if kind == "int":
-            return whole
-        if kind[0] in "IU":  # of pandas, which has them with missing values
-            from ._frames import pandas
-
-            pd = pandas()
-            return pd.array(whole, dtype=kind) if pd is not None else np.array(whole)
         try:
             return np.array(whole, dtype=kind)
         except OverflowError:
             return whole
+        except TypeError:  # a type of pandas, such as Int64
+            from ._frames import pandas
+
+            pd = pandas()
+            return pd.array(whole, dtype=kind) if pd is not None else np.array(whole)
