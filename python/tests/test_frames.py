@@ -9,6 +9,7 @@ import fractions
 import math
 import pickle
 import uuid
+import warnings
 from pathlib import Path
 from typing import Callable
 
@@ -103,6 +104,26 @@ def test_truths_in_texts_are_ratings() -> None:
     assert columns_of({"user": [1, 2, 3], "item": [1, 1, 1], "rating": ["True", " false ", "T"]})["rating"] == [1, 0, 1]
     with pytest.raises(fedsim.UsageError, match="row 1: the rating is 'true'"):  # as in files: all of a column or none
         columns_of({"user": [1, 2], "item": [1, 1], "rating": ["1", "true"]})
+
+
+@pytest.mark.parametrize("form", [lambda x: x, lambda x: x.astype({"quality": "Int64"}), lambda x: x.assign(quality=x.quality > 2), lambda x: x.astype({"quality": str}),
+                                  lambda x: x.to_dict("list"), lambda x: x.to_dict("records"), lambda x: x.to_records(index=False), lambda x: x.set_index(["user", "item"])])
+def test_clicks_beside_numbers_are_named_once(form: Callable, tmp_path: Path) -> None:
+    """The command warns of a file by the same rule, in the same words."""
+    frame = pd.DataFrame([(u, (u * 7 + k * 5) % 31, 1 + (u * 3 + k * 2) % 5) for u in range(60) for k in range(8)], columns=["user", "item", "quality"])
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    with pytest.warns(fedsim.FedsimWarning) as of_file:
+        fedsim.plan(tmp_path / "r.csv", "private-ease", 5)
+    with pytest.warns(fedsim.FedsimWarning) as of_frame:
+        fedsim.plan(form(frame), "private-ease", 5)
+    assert [str(w.message).split("; ")[0] for w in of_frame] == [str(w.message).split("; ")[0] for w in of_file]
+    assert str(of_frame[0].message).endswith("name it with columns={'rating': 'quality'}, and if rows are clicks, leave it out: ratings[['user', 'item']]")
+    assert of_frame[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fedsim.plan(frame[["user", "item"]], "private-ease", 5)
+        fedsim.plan(frame[["user", "item"]].assign(colour="red", day=pd.Timestamp("2020-01-01"), none=None), "private-ease", 5)
+        fedsim.plan(frame, "private-ease", 5, columns={"rating": "quality"}, rating_min=0, rating_max=5)
 
 
 def test_masked_ids_have_their_type() -> None:

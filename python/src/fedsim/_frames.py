@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 
 import numpy as np
 
+from ._command import warn
 from ._errors import UsageError
 from ._ids import Kinds, id_texts, kind_of, missing
 
@@ -127,11 +128,23 @@ def columns_in(data: Any, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, An
 def _chosen(data: Any, columns: Optional[Mapping[str, str]], roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, Any]:
     """Return the columns user, item and, if there, rating and timestamp, as they are."""
     there = columns_in(data, roles)
+    out = {role: _column(name, there[name]) for role, name in _names(there, columns).items()}
+    for role, values in out.items():
+        shape = np.shape(values) if isinstance(values, np.ndarray) else ()
+        if len(shape) > 1:
+            raise UsageError(f"the column {role} has {len(shape)} dimensions; 1 is needed")
+    if len({len(values) for values in out.values()}) != 1:
+        raise UsageError("the columns differ in length: " + ", ".join(f"{role} has {len(values)}" for role, values in out.items()))
+    return out
+
+
+def _names(there: Mapping[str, Any], columns: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    """Return the name of each column of ratings that is there, by what the column holds."""
     said = dict(columns or {})
     unknown = set(said) - set(ALIASES)
     if unknown:
         raise UsageError(f"columns: {sorted(unknown)} are no columns of ratings; there are {', '.join(ALIASES)}")
-    out: Dict[str, Any] = {}
+    out: Dict[str, str] = {}
     for role, aliases in ALIASES.items():
         if role in said:
             if str(said[role]) not in there:
@@ -142,17 +155,32 @@ def _chosen(data: Any, columns: Optional[Mapping[str, str]], roles: Sequence[str
         if len(found) > 1:
             raise UsageError(f"{' and '.join(found)} may each be the column {role}; say columns={{{role!r}: NAME}}")
         if found:
-            out[role] = _column(found[0], there[found[0]])
+            out[role] = found[0]
     for role in ("user", "item"):
         if role not in out:
             raise UsageError(f"there is no column {role}, only {', '.join(there)}; say columns={{{role!r}: NAME}}")
-    for role, values in out.items():
-        shape = np.shape(values) if isinstance(values, np.ndarray) else ()
-        if len(shape) > 1:
-            raise UsageError(f"the column {role} has {len(shape)} dimensions; 1 is needed")
-    if len({len(values) for values in out.values()}) != 1:
-        raise UsageError("the columns differ in length: " + ", ".join(f"{role} has {len(values)}" for role, values in out.items()))
     return out
+
+
+def _warn_of_clicks(data: Any, columns: Optional[Mapping[str, str]], roles: Sequence[str]) -> None:
+    """Warn as the command does of a file: if rows count as clicks beside a column of numbers or truths."""
+    there = columns_in(data, roles)
+    names = _names(there, columns)
+    others = [name for name, values in there.items() if name not in names.values() and _may_be_ratings(values)]
+    if others and "rating" not in names:
+        warn(
+            f"every row counts as a click, whatever it has in {', '.join(others)}; if that is a rating, name it with "
+            f"columns={{'rating': {others[0]!r}}}, and if rows are clicks, leave it out: ratings[[{names['user']!r}, {names['item']!r}]]"
+        )
+
+
+def _may_be_ratings(values: Iterable[Any]) -> bool:
+    """Report whether the first value of a column is a number or a truth."""
+    first = next((x for x in values if not missing(x)), None)
+    try:
+        return first is not None and not isinstance(first, (np.datetime64, np.timedelta64)) and bool(_numbers([first]))
+    except UsageError:
+        return False
 
 
 def _column(name: str, values: Any) -> Any:
@@ -268,6 +296,7 @@ def data_file(
         path = os.fspath(ratings)
         return (os.path.abspath(path) if os.path.exists(path) else path), []
     found = columns_of(ratings, columns, roles)
+    _warn_of_clicks(ratings, columns, roles)
     kept = Path(os.path.abspath(out)) / "ratings"
     kept.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=kept, suffix=".part"))
