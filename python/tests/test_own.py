@@ -139,6 +139,24 @@ def test_parameters_and_classes() -> None:
         Local().release()
 
 
+class Ranked(Mean):
+    """Has a constructor of its own, and a parameter that is no attribute of the class."""
+
+    def __init__(self, rank: int = 2) -> None:
+        self.rank = rank
+
+
+def test_parameters_set_later_reach_the_process(ratings: dict) -> None:
+    changed = Mean(bound=2.0)
+    changed.bound, changed.rounds = 8.0, 3
+    assert repr(changed) == "Mean(bound=8.0, rounds=3)"
+    for algorithm, want in ((changed, 8), (Mean(bound=np.float32(2)), 2), (Mean(rounds=np.int64(3)), 4)):
+        assert fedsim.plan(ratings, algorithm, 5, rating_min=1, rating_max=5)["releases"][0]["l2"] == want
+    assert json.loads(json.loads(command_of(Ranked(rank=3))["FEDSIM_EXTERNAL"])[-1]) == {"rank": 3}
+    with pytest.raises(fedsim.UsageError, match="parameters are numbers, texts and lists"):
+        command_of(Mean(bound=object()))
+
+
 @pytest.mark.parametrize("filled", [1, 12, 40])
 def test_batches_do_not_show(filled: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)

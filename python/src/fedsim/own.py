@@ -155,6 +155,9 @@ class Users:
         return out
 
 
+_STATE = ("problem", "round", "phase", "survivors")  # attributes that fedsim sets
+
+
 class Algorithm:
     """An algorithm of one's own.
 
@@ -197,7 +200,13 @@ class Algorithm:
             if not hasattr(type(self), name) or name.startswith("_"):
                 raise TypeError(f"{type(self).__name__} has no parameter {name!r}")
             setattr(self, name, value)
-        self.params: Dict[str, Any] = dict(params)
+
+    @property
+    def params(self) -> Dict[str, Any]:
+        """dict of str to object : The parameters of this instance, given to the constructor or set since, as the algorithm's own process gets them."""
+        taken = set(inspect.signature(type(self).__init__).parameters)
+        said = {name: x for name, x in vars(self).items() if (name in taken or hasattr(type(self), name)) and name[0] != "_" and name not in _STATE}
+        return {name: x.tolist() if hasattr(x, "tolist") else x for name, x in said.items()}
 
     def release(self) -> "Union[Release, List[Release]]":
         """Return what a user sends in a round; or a list, with a release for each phase. ``self.phase`` has the name of the round's."""
@@ -246,7 +255,11 @@ def command_of(algorithm: Algorithm) -> Dict[str, str]:
             f"{cls.__qualname__} must stand in a file, since a process of its own runs it: in a notebook begin its cell with "
             "`%%writefile mine.py`, and import it from there"
         )
-    words = [sys.executable, "-m", "fedsim.serve", os.path.abspath(file), cls.__qualname__, json.dumps(algorithm.params)]
+    try:
+        params = json.dumps(algorithm.params)
+    except TypeError:
+        raise UsageError(f"{algorithm!r}: parameters are numbers, texts and lists of them") from None
+    words = [sys.executable, "-m", "fedsim.serve", os.path.abspath(file), cls.__qualname__, params]
     paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
     return {"FEDSIM_EXTERNAL": json.dumps(words), "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
 
