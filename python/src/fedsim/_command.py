@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import logging
 import os
@@ -14,6 +15,8 @@ import warnings
 from importlib import resources
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple, Union
+
+import numpy as np
 
 from ._errors import CommandNotFoundError, FedsimError, FedsimWarning, RunNotFoundError, UsageError, error_of, keyword, spelled
 
@@ -83,16 +86,40 @@ def setting_name(name: str) -> str:
 
 def setting_value(value: Any) -> str:
     """Return the text of a value; a list has commas between its elements."""
-    if isinstance(value, bool):
+    if isinstance(value, enum.Enum):
+        return setting_value(value.value)
+    if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
-    if isinstance(value, (list, tuple, set, range)) or hasattr(value, "tolist") and not hasattr(value, "item"):
-        return ",".join(setting_value(x) for x in value)
-    if hasattr(value, "tolist"):  # of NumPy
-        value = value.tolist()
-        return setting_value(value)
+    if isinstance(value, np.floating):
+        value = float(np.format_float_positional(value))  # 0.1 of 32 bits is 0.1
+    if isinstance(value, Iterator):
+        raise UsageError(f"{value!r} can be read only once; give a list")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return setting_value(value.item())
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
+        texts = [setting_value(x) for x in value]
+        return ",".join(sorted(texts) if isinstance(value, (set, frozenset)) else texts)
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:  # so that 1 and 1.0 are one value
         return str(int(value))
-    return str(value)
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def levels_of(settings: Any) -> Dict[str, Any]:
+    """Return settings as a dict of their first level."""
+    if settings is None:
+        return {}
+    try:
+        return {str(name): value for name, value in dict(settings).items()}
+    except (TypeError, ValueError):
+        raise UsageError(f"settings is {settings!r}; give a mapping of keys to values, such as yaml.safe_load makes of an experiment file") from None
+
+
+def _same(a: str, b: str) -> bool:
+    """Report whether two texts are one value: 1 and 1.0 are."""
+    try:
+        return a == b or float(a) == float(b)
+    except ValueError:
+        return False
 
 
 def join_settings(settings: Optional[Mapping[str, Any]], *keywords: Mapping[str, Any]) -> Dict[str, str]:
@@ -118,25 +145,21 @@ def join_settings(settings: Optional[Mapping[str, Any]], *keywords: Mapping[str,
     out: Dict[str, str] = {}
     origin: Dict[str, str] = {}
 
-    def add(name: str, value: Any, said: str) -> None:
-        if value is None:
-            return
-        key, text = setting_name(name), setting_value(value)
-        if out.setdefault(key, text) != text:
-            raise UsageError(f"{key} has two values: {origin[key]} and {said}; give one", 2, [key])
-        origin.setdefault(key, said)
-
-    def levels(prefix: str, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            if isinstance(value, Mapping):
-                levels(f"{prefix}{name}.", value)
-            else:
-                add(prefix + name, value, f"settings[{prefix + name!r}]={value!r}")
+    def add(name: str, value: Any, said: Callable[[str], str]) -> None:
+        if isinstance(value, Mapping):
+            for below, x in levels_of(value).items():
+                add(f"{name}.{below}", x, said)
+        elif value is not None:
+            key, text, here = setting_name(name), setting_value(value), f"{said(name)}={value!r}"
+            if not _same(out.setdefault(key, text), text):
+                raise UsageError(f"{key} has two values: {origin[key]} and {here}; give one", 2, [key])
+            origin.setdefault(key, here)
 
     for given in keywords:
         for name, value in given.items():
-            add(name, value, f"{keyword(name)}={value!r}")
-    levels("", settings or {})
+            add(name, value, keyword)
+    for name, value in levels_of(settings).items():
+        add(name, value, lambda key: f"settings[{key!r}]")
     return out
 
 

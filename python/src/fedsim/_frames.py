@@ -296,6 +296,8 @@ def data_file(
         path = os.fspath(ratings)
         return (os.path.abspath(path) if os.path.exists(path) else path), []
     found = columns_of(ratings, columns, roles)
+    if not found["user"]:
+        raise UsageError("there are no rows")
     _warn_of_clicks(ratings, columns, roles)
     kept = Path(os.path.abspath(out)) / "ratings"
     kept.mkdir(parents=True, exist_ok=True)

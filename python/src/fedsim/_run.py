@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._command import PathLike, call, call_json, events, folder_of, join_settings, setting_flags
+from ._command import PathLike, call, call_json, events, folder_of, join_settings, levels_of, setting_flags
 from ._errors import AuditError, FedsimError, UsageError
 from ._frames import columns_in, columns_of, data_file, kinds_of, records
 from ._html import description
@@ -29,9 +29,11 @@ class _Call:
         self, ratings: Any, algorithm: Any, out: Optional[PathLike], items: Any, columns: Optional[Mapping[str, str]],
         settings: Optional[Mapping[str, Any]], arguments: Mapping[str, Any], more: Mapping[str, Any],
     ) -> None:
-        settings = dict(settings or {})
+        settings = levels_of(settings)
         if isinstance(settings.get("algorithm"), Algorithm) and algorithm is None:
             algorithm = settings.pop("algorithm")
+        if isinstance(settings.get("columns"), Mapping) and columns is None:
+            columns = settings.pop("columns")
         self.own = algorithm if isinstance(algorithm, Algorithm) else None
         said = {"algorithm": "external", "external.name": repr(algorithm)} if self.own else {"algorithm": algorithm}
         if ratings is not None and "data" in settings:
@@ -263,7 +265,7 @@ def sweep(
     results: List[Result] = []
     groups, folder = _groups(algorithm, settings), ""
     for k, one in enumerate(groups):
-        said = dict(settings or {})
+        said = levels_of(settings)
         if algorithm is None:
             said.pop("algorithm", None)  # which is one
         c = _Call(ratings, one, out, items, columns, said, {"epsilon": epsilon, "seeds": seeds}, more)
@@ -287,7 +289,7 @@ def _plain_name(algorithm: Algorithm) -> str:
 def _groups(algorithm: Any, settings: Optional[Mapping[str, Any]]) -> List[Any]:
     """Return the algorithms that one command can sweep: the names together, and each algorithm of the caller's own."""
     if algorithm is None:
-        algorithm = (settings or {}).get("algorithm")
+        algorithm = levels_of(settings).get("algorithm")
     listed = list(algorithm) if isinstance(algorithm, (list, tuple)) else [algorithm]
     own = [a for a in listed if isinstance(a, Algorithm)]
     named = [a for a in listed if not isinstance(a, Algorithm)]
