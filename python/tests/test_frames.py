@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import datetime
 import decimal
+import enum
 import fractions
+import gc
 import math
+import os
 import pickle
 import uuid
 import warnings
@@ -60,6 +64,37 @@ def test_settings() -> None:
     with pytest.raises(fedsim.UsageError, match=r"clip-norm has two values: clip_norm=2 and settings\['clip_norm'\]=3") as e:
         join_settings({"clip_norm": 3}, {"clip_norm": 2})
     assert e.value.key == "clip-norm"
+
+
+@pytest.mark.parametrize("value, want", [
+    (1, "1"), (1.0, "1"), (np.int64(1), "1"), (np.array(1.0), "1"), ("1", "1"), (np.float32(0.1), "0.1"), (np.float16(0.1), "0.1"), (0.1, "0.1"), (math.inf, "inf"), (np.float32("inf"), "inf"), (1e-9, "1e-09"),
+    (np.bool_(True), "yes"), ({10, 9}, "10,9"), (frozenset(["b", "a"]), "a,b"), ({"x": 1}.keys(), "x"), (pd.Index([5, 10]), "5,10"), (enum.Enum("E", {"A": "split"}).A, "split"), (Path("a"), "a"),  # type: ignore[attr-defined]
+])
+def test_values_of_settings(value: object, want: str) -> None:
+    assert join_settings({"k": value}) == join_settings({}, {"k": value}) == join_settings({"k": value}, {"k": want}) == {"k": want}
+
+
+def test_settings_in_levels_and_none() -> None:
+    assert join_settings({"split": {"test": 0.1}}) == join_settings({}, {"split": {"test": 0.1}}) == join_settings([("split.test", "0.1")]) == {"split.test": "0.1"}
+    assert join_settings({"epsilon": None, "split": {"test": None}}, {"rank": None}) == {}
+    assert join_settings({"epsilon": "1.0"}, {"epsilon": 1}) == {"epsilon": "1"}  # one value
+    for bad, says in (("mine.yaml", "settings is 'mine.yaml'; give a mapping"), ({"k": iter([1])}, "can be read only once; give a list"), (7, "settings is 7")):
+        for use in (join_settings, lambda x: fedsim.run(settings=x), lambda x: fedsim.sweep(settings=x), lambda x: Recommender(settings=x).fit([(1, 2)], [3])):
+            with pytest.raises(fedsim.UsageError, match=says):
+                use(bad)
+
+
+@pytest.mark.parametrize("how, left", [({"split": {"test": 0.1}}, 0.1), ({"split__test": 0.1}, 0.1), ({"split.test": None}, 0), ({"split": {"fold": "1/5"}}, 0.2), ({"split": {"by": "leave-one-out"}}, 120 / 1800), ({"rating-min": "1.0", "baselines": None}, 0)])
+def test_settings_of_the_estimator_reach_the_command(how: dict, left: float, ratings: dict) -> None:
+    r = Recommender("private-item-bias", settings=how).fit(list(zip(ratings["user"], ratings["item"])), ratings["rating"]).result_
+    assert abs(len(r.split) - 1800 * left) < 60 * (left > 0) + 1 and r.settings["rating-min"] == "1" and "baselines: quick" in (r.folder / "config.yaml").read_text()
+
+
+def test_columns_in_settings(ratings: dict, tmp_path: Path) -> None:
+    frame = pd.DataFrame(ratings).rename(columns={"rating": "quality"})
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    for data in (frame, tmp_path / "r.csv"):
+        assert fedsim.plan(data, "private-item-bias", settings={"columns": {"rating": "quality"}}, rating_min=1, rating_max=5)["privacy"]["epsilon"] <= 10
 
 
 # Each form of the same three ratings, written by hand.
@@ -302,7 +337,7 @@ def test_estimator(ratings: dict) -> None:
 def test_estimator_trains_on_all_and_falls_back_on_biases(ratings: dict) -> None:
     X, y = np.array([ratings["user"], ratings["item"]]).T, np.array(ratings["rating"], float)
     fitted = Recommender(epsilon=math.inf).fit(X, y)
-    assert len(fitted.result_.split) == 1 and (fitted.result_.split["user"][0], fitted.result_.split["item"][0]) not in set(map(tuple, X))
+    assert len(fitted.result_.split) == 0 and fitted.result_.metrics == {}
     # By hand: a user's deviation from what the model says to everybody, shrunk by five ratings; the mean item of that for a new one.
     popular = {j: x for j, x in zip(sorted(set(X[:, 1])), fitted.result_.model.predict([None] * 40, sorted(set(X[:, 1]))))}
     mine = X[:, 0] == "u3"
@@ -317,6 +352,54 @@ def test_estimator_trains_on_all_and_falls_back_on_biases(ratings: dict) -> None
         Recommender(epsilon=2, settings={"epsilon": 1}).fit(X, y)
     with pytest.raises(fedsim.FedsimError, match="not fitted"):
         Recommender().predict(X)
+
+
+FULL = [(u, j, (u + j) % 5 + 1) for u in range(4) for j in range(3)]  # each user has rated each item
+
+
+@pytest.mark.parametrize("rows, algorithm", [(FULL, "private-item-bias"), (FULL, None), (FULL[:1], "sgd-mf"), (FULL[:3], "sgd-mf"), ([FULL[0], FULL[3]], "ssp-c")])
+def test_estimator_of_a_few_ratings(rows: list, algorithm: str) -> None:
+    X, y = [row[:2] for row in rows], [row[2] for row in rows]
+    fitted = Recommender(algorithm, epsilon=math.inf).fit(X, pd.DataFrame({"y": y}))
+    assert len(fitted.result_.split) == 0
+    assert np.isfinite(fitted.predict([*X, ("new", "new")])).all() and (len(rows) == 1 or np.isfinite(fitted.score(X, y)))
+    assert list(fitted.recommend(rows[0][0]).columns) == ["item", "score", "predicted"] and len(fitted.recommend(rows[0][0])) == 0  # nothing is left
+
+
+def test_estimator_of_clicks_holds_nobody_out(ratings: dict) -> None:
+    fitted = Recommender("private-ease").fit(list(zip(ratings["user"], ratings["item"])), ratings["rating"])
+    assert set(fitted.result_.split["part"]) == {"left-out"} and len(fitted.recommend("u3", 4)) == 4  # ratings below 4 stars are no likes
+
+
+@pytest.mark.parametrize("none", [pd.DataFrame({"user": [], "item": [], "rating": []}), np.zeros((0, 3)), [], {"user": [], "item": []}])
+def test_no_ratings(none: object, tmp_path: Path) -> None:
+    with pytest.raises(fedsim.UsageError, match="^there are no rows"):
+        fedsim.run(none, out=tmp_path)
+    if isinstance(none, pd.DataFrame):
+        with pytest.raises(fedsim.UsageError, match="^there are no rows"):
+            Recommender().fit(none[["user", "item"]], none["rating"])
+        fitted = Recommender("sgd-mf", math.inf).fit([(1, 2)], [3])
+        assert fitted.predict(none[["user", "item"]]).shape == (0,)
+
+
+def test_a_result_outlives_its_estimator(ratings: dict) -> None:
+    fitted = Recommender("private-item-bias").fit(list(zip(ratings["user"], ratings["item"])), ratings["rating"])
+    child = os.fork()
+    if child == 0:
+        atexit._run_exitfuncs()  # as a program does at its end
+        os._exit(0)
+    os.waitpid(child, 0)
+    folder, result = fitted.result_.folder, fitted.result_
+    del fitted
+    gc.collect()
+    model = result.model
+    del result
+    gc.collect()
+    assert len(model.recommend("u3", 2)) == 2
+    model.close()
+    del model
+    gc.collect()
+    assert not folder.exists()
 
 
 def test_estimator_in_a_search(ratings: dict) -> None:

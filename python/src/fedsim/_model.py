@@ -53,6 +53,8 @@ class Model:
     ...     model.recommend("ann", 3)
     """
 
+    _home: Optional[str] = None  # a temporary folder, which lasts as long as something refers to it
+
     def __init__(self, folder: PathLike, data: Optional[PathLike] = None, env: Optional[Mapping[str, str]] = None) -> None:
         self.folder: Path = folder_of(folder)
         self.env = env
@@ -298,9 +300,9 @@ class Model:
         return description("Model", {"folder": self.folder, "server": "none yet" if self._server is None else self._server.url})
 
     def _items(self, answer: Dict[str, Any]) -> "pd.DataFrame":
-        rows = [{"item" if name == "id" else name: x for name, x in row.items()} for row in answer["items"]]
+        rows = [{"item" if name == "id" else name: x for name, x in row.items()} for row in answer["items"] or ()]
         order: Tuple[str, ...] = ("item", "score", "predicted", "cosine", "inner", "title", "genres", "year")
-        names = [name for name in order if any(name in row for row in rows)] or ["item"]
+        names = [name for name in order if any(name in row for row in rows)] or order[:3]
         columns: Dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
         columns["item"] = self._kinds.typed("item", columns["item"])
         return table(columns)

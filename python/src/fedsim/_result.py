@@ -39,6 +39,8 @@ class Result:
         ``summary.json`` of the folder.
     """
 
+    _home: Optional[str] = None  # a temporary folder, which lasts as long as something refers to it
+
     def __init__(self, folder: PathLike, env: Optional[Mapping[str, str]] = None) -> None:
         self._env = env
         self.folder: Path = folder_of(folder)
@@ -130,7 +132,9 @@ class Result:
     @cached_property
     def model(self) -> Model:
         """Model : The run's model."""
-        return Model(self.folder, env=self._env)
+        model = Model(self.folder, env=self._env)
+        model._home = self._home
+        return model
 
     def _repr_html_(self) -> str:
         rows: Dict[str, Any] = {"algorithm": self.name, "data": self.summary.get("data"), "ε": f"{self.epsilon:.4g}"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import inspect
 import io
 import os
@@ -17,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ._command import PathLike
+from ._command import PathLike, join_settings, levels_of
 from ._errors import NotFittedError, UsageError
 from ._frames import columns_in, columns_of, kinds_of
 from ._result import Result
@@ -114,11 +112,11 @@ class Recommender(_Estimator):  # type: ignore[misc]
         Everything random follows from it. Default: 1.
     test : float
         The share of the ratings that `fit` does not train on, and that ``result_.metrics`` are measured on. By default `fit` trains
-        on all ratings; then ``result_.metrics`` have no meaning, and :meth:`score` measures.
+        on all ratings; then ``result_.metrics`` are empty, and :meth:`score` measures.
     settings : mapping, optional
         Any other keys, as of :func:`fedsim.run`. A key that another parameter gives differently is an error.
     out : path, optional
-        Where the run is kept. Default: a folder that lasts as long as the estimator, and is copied with it.
+        Where the run is kept. Default: a folder that lasts as long as the estimator or its result, and is copied with the estimator.
     items : DataFrame, mapping or list, optional
         What is public of the items, as of :func:`fedsim.run`.
 
@@ -163,27 +161,27 @@ class Recommender(_Estimator):  # type: ignore[misc]
         there = dict(columns_in(X, _ROLES))
         if y is not None:
             there = {name: values for name, values in there.items() if name != "rating"}
-            there["rating"] = np.asarray(y)
+            y = np.asarray(y)
+            there["rating"] = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y  # a column of a frame
         ratings = columns_of(there)
         if "rating" not in ratings:
             raise UsageError("y is missing: ratings are needed, as y or as the column rating of X")
         out = self.out
         if out is None:
             out = self._own_folder()
-        given = dict(self.settings or {})
+        given = join_settings({name: x for name, x in levels_of(self.settings).items() if name != "algorithm"})
         low, high = _scale(self.rating_min, given, "rating-min", 1.0), _scale(self.rating_max, given, "rating-max", 5.0)
         said: Dict[str, Any] = {"rating_min": low, "rating_max": high, "seed": self.seed, "baselines": None if "baselines" in given else "quick"}
         kinds = kinds_of(there)
         columns = {role: kinds.typed(role, values) if role in kinds.kinds else values for role, values in ratings.items()}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="baselines has no effect")  # some algorithms have none
-            if self.test:
-                said["split__test"] = self.test
-            elif not any("test" in str(key) for key in given):
-                columns, said["split__test_file"] = _all_but_none(columns, ratings, (low + high) / 2, Path(os.path.abspath(out)))
+            if self.test or not _HELD_OUT & set(given):
+                said["split__test"] = self.test or 0
             self.result_ = run(
-                columns, self.algorithm, self.epsilon, items=self.items, out=out, settings=given, progress=False, **said
+                columns, self.algorithm, self.epsilon, items=self.items, out=out, settings=self.settings, progress=False, **said
             )
+        self.result_._home = getattr(self, "_folder", None)
         self._levels(ratings, low, high)
         return self
 
@@ -266,42 +264,33 @@ class Recommender(_Estimator):  # type: ignore[misc]
             with tarfile.open(fileobj=io.BytesIO(packed[0])) as t:
                 t.extractall(folder)
             self.result_ = Result(Path(folder) / packed[1], packed[2])
+            self.result_._home = folder
 
     def _own_folder(self) -> str:
-        """Return a new folder, which lasts as long as this estimator."""
-        self._folder = tempfile.mkdtemp(prefix="fedsim-")
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        """Return a new folder, which lasts as long as this estimator, its result or its model."""
+        self._folder = _Folder(tempfile.mkdtemp(prefix="fedsim-"))
+        weakref.finalize(self._folder, _remove, str(self._folder), os.getpid())
         return self._folder
 
 
+class _Folder(str):
+    """A folder whose last use can be waited for; that of a plain text cannot."""
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Remove a folder. A forked process leaves its parent's alone."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 _ROLES = ("user", "item", "timestamp")
+_HELD_OUT = {"split.test", "split.test-file", "split.fold", "split.by"}  # keys by which settings say what the training leaves out
 
 
-def _scale(own: Optional[float], given: Mapping[str, Any], key: str, usual: float) -> Any:
+def _scale(own: Optional[float], given: Mapping[str, str], key: str, usual: float) -> Any:
     """Return an end of the scale: of the parameter, or else of the settings."""
     if own is not None:
         return own
-    for name in (key, key.replace("-", "_")):
-        if given.get(name) is not None:
-            return float(given[name])
+    if key in given:
+        return float(given[key])
     return usual
-
-
-def _all_but_none(columns: Mapping[str, Any], ratings: Mapping[str, List[Any]], middle: float, out: Path) -> "Tuple[Dict[str, Any], str]":
-    """Return ratings to train on and a test file, which the command needs: a pair that was not rated, or else the last rating."""
-    rated, train = set(zip(ratings["user"], ratings["item"])), dict(columns)
-    users, items = list(dict.fromkeys(ratings["user"])), list(dict.fromkeys(ratings["item"]))
-    free = next(((u, j) for u in users for j in items if (u, j) not in rated), None)
-    row = {"user": free[0], "item": free[1], "rating": middle} if free else {role: values[-1] for role, values in ratings.items()}
-    if free is None:
-        train = {role: values[:-1] for role, values in columns.items()}
-    elif "timestamp" in ratings:
-        row["timestamp"] = ratings["timestamp"][-1]
-    folder = out / "ratings"
-    folder.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(repr(sorted(row.items())).encode()).hexdigest()
-    path = folder / f"unmeasured-{digest[:12]}.csv"
-    with open(path, "w", newline="", encoding="utf-8") as f:
-        w = csv.writer(f, lineterminator="\n")
-        w.writerows([list(row), list(row.values())])
-    return train, str(path)
