@@ -50,7 +50,7 @@ def test_other_names_and_clicks() -> None:
     ({"user": [1], "item": [2], "rating": ["good"]}, "row 0: the rating is 'good'"), ([{"user": 1, "item": 2}, {"user": 3}], "row 1: the item is missing"),
     ({"user": np.ma.array([1, 2], mask=[0, 1]), "item": [1, 2]}, "row 1: the user is missing"), (np.ma.array([[1, 2, 3], [1, 3, 4]], mask=[[0, 0, 0], [0, 0, 1]]), "row 1: the rating is missing"),
     (pd.DataFrame([[1, 2, 3]], columns=["user", "user", "item"]), "column 'user' twice"), ({"user": {1, 2}, "item": [1, 2]}, "the column user is a set, which has no order"),
-    ({"user": "ab", "item": [1, 2]}, "the column user is a text"), ({"user": [1], "item": [2], "rating": ["1_0"]}, "row 0: the rating is '1_0'"), (np.ones((3, 9)), "shape"), ([(1, 2), (1,)], "rows must be"), (7, "a int is no table"),
+    ({"user": "ab", "item": [1, 2]}, "the column user is a text"), ({"user": [1], "item": [2], "rating": ["1_0"]}, "row 0: the rating is '1_0'"), ({"user": [1], "item": [2], "rating": [10**400]}, "row 0: the rating is 10"), (np.ones((3, 9)), "shape"), ([(1, 2), (1,)], "rows must be"), (7, "a int is no table"),
 ])
 def test_ratings_that_cannot_be_used(bad: object, says: str) -> None:
     with pytest.raises(fedsim.UsageError, match=says):
@@ -201,7 +201,7 @@ def test_large_ids_beside_a_missing_one() -> None:
 
 @pytest.mark.parametrize("values, want", [
     (pd.to_datetime(["2024-01-01"]), 1704067200), (pd.Series(pd.to_datetime(["2024-01-01 02:00"])).dt.tz_localize("Europe/Berlin"), 1704070800),
-    ([datetime.date(2024, 1, 1)], 1704067200), ([datetime.datetime(2024, 1, 1)], 1704067200), ([1704067200.0], 1704067200), (["2024-01-01 "], "2024-01-01"),
+    (pd.DatetimeIndex(["2024-01-01 02:00"], tz="Europe/Berlin"), 1704070800), ([datetime.date(2024, 1, 1)], 1704067200), ([datetime.datetime(2024, 1, 1)], 1704067200), ([1704067200.0], 1704067200), (["2024-01-01 "], "2024-01-01"),
 ])
 def test_times(values: object, want: object) -> None:
     assert columns_of({"user": [1], "item": [1], "timestamp": values})["timestamp"] == [want]
@@ -215,7 +215,7 @@ def test_dates_of_databases_without_a_time(none: object, column: object) -> None
     assert len(got) == 1 and isinstance(got[0], str) and got[0][:10] in ("9999-12-31", "0001-01-01")
 
 
-@pytest.mark.parametrize("bad", [pd.to_datetime(["NaT"]), [None], ["null"], [float("nan")], [pd.NaT]])
+@pytest.mark.parametrize("bad", [pd.to_datetime(["NaT"]), pd.DatetimeIndex([pd.NaT], tz="UTC"), [None], ["null"], [float("nan")], [pd.NaT]])
 def test_missing_times(bad: object) -> None:
     with pytest.raises(fedsim.UsageError, match="row 0: the timestamp is missing"):
         columns_of({"user": [1], "item": [1], "timestamp": bad})

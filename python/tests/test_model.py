@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedsim
@@ -52,6 +53,27 @@ def test_new_user(result: fedsim.Result) -> None:
     assert len(got) == 4 and not {"i1", "i2", "i3"} & set(got["item"])
     with pytest.raises(fedsim.UsageError, match="the scale is 1 to 5"):
         result.model.recommend_to({"i1": 9})
+
+
+@pytest.mark.parametrize("form", [pd.Series({"i1": 5, "i3": 5, "i2": 1}), pd.DataFrame({"movieId": ["i1", "i3", "i2"], "rating": [5, 5, 1]}), pd.DataFrame({"user": 7, "item": ["i1", "i3", "i2"], "stars": [5, 5, 1]})])
+def test_forms_of_a_profile(form: object, result: fedsim.Result) -> None:
+    assert result.model.recommend_to(form, 4).equals(result.model.recommend_to({"i1": 5, "i3": 5, "i2": 1}, 4))
+
+
+@pytest.mark.parametrize("bad, says", [({"i1": None}, "row 0: the rating is missing"), ({"i1": np.nan}, "row 0: the rating is missing"), ("i1", "the column item is 'i1'"), (7, "the column item is 7"), ({"i1": 10**400}, "is no number")])
+def test_profiles_that_cannot_be_used(bad: object, says: str, result: fedsim.Result) -> None:
+    with pytest.raises(fedsim.UsageError, match=says):
+        result.model.recommend_to(bad)
+
+
+def test_predict_takes_what_it_needs(result: fedsim.Result) -> None:
+    frame = result.predictions[:3]
+    want = result.model.predict(frame)
+    assert np.array_equal(result.model.predict(frame.assign(rating=np.nan, timestamp=pd.NaT)), want)
+    assert np.isfinite(result.model.predict(np.array([None, "u1"], object), ["i1", "i2"])).all()
+    for users, items in (("u3", "i1"), (3, 1)):  # and not the letters u and 3
+        with pytest.raises(fedsim.UsageError, match=f"the column user is {users!r}; give a list"):
+            result.model.predict(users, items)
 
 
 def test_questions_that_cannot_be_met(result: fedsim.Result) -> None:

@@ -116,7 +116,8 @@ def test_phases_and_features(ratings: dict, tmp_path: Path) -> None:
 
 
 def test_sweep_beside_built_in_algorithms(ratings: dict, tmp_path: Path) -> None:
-    s = fedsim.sweep(ratings, ["private-item-bias", Mean(bound=2.0), Mean(bound=4.0)], epsilon=[5, 50], out=tmp_path, **QUICK)
+    rows = zip(ratings["user"], ratings["item"], ratings["rating"])  # which is read once, for several commands
+    s = fedsim.sweep(rows, ["private-item-bias", Mean(bound=2.0), Mean(bound=4.0)], epsilon=[5, 50], out=tmp_path, **QUICK)
     assert [r.summary["algorithm"] for r in s.results] == ["private-item-bias"] * 2 + ["external"] * 4
     assert [r.epsilon <= e for r, e in zip(s.results, [5, 50] * 3)] == [True] * 6
     assert len(s.table) == 6 and set(s.table["external.name"]) - {""} == {"Mean(bound=2.0)", "Mean(bound=4.0)"}

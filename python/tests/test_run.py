@@ -127,6 +127,13 @@ def test_compare_with_itself_and_with_outside(result: fedsim.Result) -> None:
         fedsim.compare(result, p[["user", "item"]])
 
 
+def test_errors_of_a_table_to_compare_speak_of_rows(result: fedsim.Result) -> None:
+    wrong = result.predictions.astype({"predicted": object})
+    wrong.loc[3, "predicted"] = float("nan")
+    with pytest.raises(fedsim.FedsimError, match='^row 3 of the table: "nan" is not a number'):
+        fedsim.compare(result, wrong)
+
+
 def test_plan_keys_explain() -> None:
     plan = fedsim.plan("synthetic:small", "ssp-c", 5)
     assert plan["data"]["users"] == 600 and plan["releases"]

@@ -200,7 +200,9 @@ def _column(name: str, values: Any) -> Any:
     return values
 
 
-def columns_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, List[Any]]:
+def columns_of(
+    ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: Sequence[str] = tuple(ALIASES), only: Sequence[str] = tuple(ALIASES)
+) -> Dict[str, List[Any]]:
     """Return users and items as texts and, if there, ratings and timestamps.
 
     Parameters
@@ -211,6 +213,8 @@ def columns_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles:
         Other names, such as ``{"user": "visitor", "item": "sku"}``.
     roles : sequence of str
         What the columns of tuples and of arrays are.
+    only : sequence of str
+        What is needed. Other columns may have missing values.
 
     Returns
     -------
@@ -219,7 +223,19 @@ def columns_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles:
     readers: Dict[str, Callable[[Any], List[Any]]] = {
         "user": lambda x: id_texts(x, "user"), "item": lambda x: id_texts(x, "item"), "rating": _numbers, "timestamp": _times,
     }
-    return {role: readers[role](values) for role, values in _chosen(ratings, columns, roles).items()}
+    return {role: readers[role](values) for role, values in _chosen(ratings, columns, roles).items() if role in only}
+
+
+def profile_of(ratings: Any) -> Dict[str, List[Any]]:
+    """Return the items of one user as texts and, if there, their ratings: of a mapping, a series by item, a frame, or items alone."""
+    index: Any = getattr(ratings, "index", None)
+    if isinstance(ratings, Mapping) or hasattr(ratings, "to_frame") and type(index).__name__ != "RangeIndex":  # numbers of rows are no ids
+        pairs = list(ratings.items())
+        return {"item": id_texts([item for item, _ in pairs], "item"), "rating": [float(x) for x in _numbers([x for _, x in pairs])]}
+    if not hasattr(ratings, "columns"):
+        return {"item": id_texts(ratings, "item")}
+    there = {name: values for name, values in columns_in(ratings).items() if name.lower() not in ALIASES["user"]}
+    return columns_of({"user": [""] * len(ratings), **there}, only=("item", "rating"))
 
 
 def kinds_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: Sequence[str] = tuple(ALIASES)) -> Kinds:
@@ -241,7 +257,7 @@ def _numbers(values: Any) -> List[Any]:
             raise UsageError(f"row {k}: the rating is missing: it is {x!r}")
         try:
             number = float("no" if isinstance(x, str) and "_" in x else x)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UsageError(f"row {k}: the rating is {x!r}, which is no number") from None
         if not np.isfinite(number):
             raise UsageError(f"row {k}: the rating is {number}")
@@ -253,7 +269,7 @@ def _times(values: Any) -> List[Any]:
     """Return times as seconds since 1970; texts stay, for the command to read."""
     dtype = getattr(values, "dtype", None)
     if dtype is not None and str(dtype).lower().startswith("datetime"):
-        array = np.asarray(values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else values)
+        array = np.asarray(values, dtype="datetime64[s]") if getattr(dtype, "tz", None) else np.asarray(values)  # which is in UTC
         if array.dtype.kind == "M":
             bad = np.flatnonzero(np.isnat(array))
             if len(bad):

@@ -94,6 +94,8 @@ def id_text(x: Any, place: str = "the id") -> str:
 
 def id_texts(values: Iterable[Any], role: str) -> List[str]:
     """Return the texts of a column of ids. An error names the row."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise UsageError(f"the column {role} is {values!r}; give a list of ids")
     dtype = getattr(values, "dtype", None)
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
     if isinstance(dtype, np.dtype) and dtype.kind in "iu":

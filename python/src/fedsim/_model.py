@@ -14,13 +14,13 @@ import urllib.parse
 import urllib.request
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ._command import PathLike, call, folder_of, start, warn
 from ._errors import FedsimError, UsageError, error_of
-from ._frames import columns_of, pandas, read_table, table
+from ._frames import columns_of, pandas, profile_of, read_table, table
 from ._html import description
 from ._ids import Kinds, id_text, id_texts
 
@@ -123,7 +123,7 @@ class Model:
 
         Parameters
         ----------
-        ratings : mapping of item to rating, or iterable of items
+        ratings : mapping of item to rating, series by item, frame with the columns item and rating, or iterable of items
             What the user rated; items alone are clicks.
         n : int
             How many items.
@@ -135,10 +135,9 @@ class Model:
         DataFrame
             As of :meth:`recommend`.
         """
-        if isinstance(ratings, Mapping):
-            given: List[Dict[str, Any]] = [{"item": id_text(item, "item"), "rating": float(x)} for item, x in ratings.items()]
-        else:
-            given = [{"item": id_text(item, "item")} for item in ratings]
+        found = profile_of(ratings)
+        rows = zip(*found.values())
+        given = [dict(zip(found, row)) for row in rows]
         return self._items(self._ask("/recommend", {**({"user": str(user)} if user else {}), "top": n, "ratings": given}))
 
     def recommend_all(self, n: int = 10) -> "pd.DataFrame":
@@ -196,9 +195,9 @@ class Model:
             NaN for a user or an item that the run does not have.
         """
         if items is None:
-            found = columns_of(users)
+            found = columns_of(users, only=("user", "item"))
             users, items = found["user"], found["item"]
-        nobody = [k for k, u in enumerate(users) if u is None]
+        nobody = [k for k, u in enumerate(users) if u is None] if isinstance(users, Iterable) else []
         left: List[Optional[str]] = list(id_texts(["?" if u is None else u for u in users] if nobody else users, "user"))
         for k in nobody:
             left[k] = None

@@ -43,9 +43,7 @@ class _Call:
         if self.own is not None:
             self.keys.setdefault("rounds", str(self.own.rounds))
             self.env = command_of(self.own)
-        if isinstance(ratings, Iterator) or isinstance(ratings, Mapping):
-            ratings = columns_in(ratings)  # an iterator is read once
-        self._ratings, self._columns, self._items = ratings, columns, items
+        self._ratings, self._columns, self._items = _kept(ratings), columns, items
         self.kinds = Kinds()
         self.files: Dict[str, str] = {}  # Python's names of files
 
@@ -75,6 +73,11 @@ class _Call:
         """Return a finished run."""
         self.kinds.keep(Path(folder))
         return Result(folder, self.env)
+
+
+def _kept(ratings: Any) -> Any:
+    """Return ratings that can be read several times: an iterator is read once."""
+    return columns_in(ratings) if isinstance(ratings, (Iterator, Mapping)) else ratings
 
 
 def run(
@@ -263,6 +266,7 @@ def sweep(
         If a run failed. The others are finished, and the same call tries the failed ones again.
     """
     results: List[Result] = []
+    ratings = _kept(ratings)
     groups, folder = _groups(algorithm, settings), ""
     for k, one in enumerate(groups):
         said = levels_of(settings)
@@ -342,7 +346,7 @@ def compare(a: Any, b: Any, metric: Optional[str] = None, *, resamples: Optional
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "outside.csv"
             _write_predictions(b, path)
-            return dict(call_json(["compare", str(folder_of(a)), str(path), *more]))
+            return dict(call_json(["compare", str(folder_of(a)), str(path), *more], files={str(path): "the table"}))
     other = b if isinstance(b, (str, os.PathLike)) else folder_of(b)
     return dict(call_json(["compare", str(folder_of(a)), str(other), *more]))
 
@@ -350,7 +354,7 @@ def compare(a: Any, b: Any, metric: Optional[str] = None, *, resamples: Optional
 def _write_predictions(frame: Any, path: Path) -> None:
     """Write the predictions of a method outside fedsim."""
     there = columns_in(frame)
-    found: Dict[str, List[Any]] = {role: values for role, values in columns_of({n: x for n, x in there.items() if n != "rating"}).items() if role in ("user", "item")}
+    found = columns_of(there, only=("user", "item"))
     numbers = [name for name in ("predicted", "prediction", "score", "rank") if name in there]
     if not numbers:
         raise UsageError(f"there is no column predicted, score or rank, only {', '.join(there)}")

@@ -214,7 +214,7 @@ class Recommender(_Estimator):  # type: ignore[misc]
             a user without ratings. For a user who was not in the training what the model says to a user without ratings.
         """
         self._check_fitted()
-        pairs = columns_of({name: values for name, values in columns_in(X, _ROLES).items() if name != "rating"})
+        pairs = columns_of(X, roles=_ROLES, only=("user", "item"))
         predicted = self.result_.model.predict(pairs["user"], pairs["item"])
         for k in np.flatnonzero(np.isnan(predicted)):
             user, item = pairs["user"][k], pairs["item"][k]
