@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -249,9 +250,6 @@ func ManifestOf(e *experiment.Experiment) Manifest {
 func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained, sessions []algorithm.PastSession) (string, error) {
 	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
 	f.metrics = nil
-	if err != nil {
-		return "", err
-	}
 	c := e.Config
 	c.Reset(algorithm.RunName.Key) // belongs to this folder, not to the experiment
 	for _, key := range []config.TextKey{algorithm.Data, algorithm.PublicIDs, algorithm.SplitTestFile, algorithm.StartFrom} {
@@ -265,7 +263,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	if len(sessions) > 1 {
 		manifest.Sessions = sessions
 	}
-	err = errors.Join(
+	err = errors.Join(err,
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
 		f.json("manifest.json", manifest),
 		f.json("summary.json", s),
@@ -281,17 +279,18 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	if err != nil {
 		return "", err
 	}
-	// Another run may have taken the name meanwhile.
-	if err = f.choose(); err != nil {
-		return "", err
-	}
 	err = errors.Join(os.Remove(filepath.Join(f.temporary, lockName)), f.lock.Close()) // no lock stands in the finished folder
 	f.lock = nil
-	if err = errors.Join(err, atomicfile.Folder(f.temporary, f.path)); err != nil {
-		return "", err
+	for err == nil || errors.Is(err, fs.ErrExist) { // another run may take the name at any time
+		if err = f.choose(); err != nil {
+			break
+		}
+		if err = atomicfile.Folder(f.temporary, f.path); err == nil {
+			f.temporary = ""
+			return f.path, nil
+		}
 	}
-	f.temporary = ""
-	return f.path, nil
+	return "", err
 }
 
 // Amend writes the summary of a finished run anew, with its digest.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,6 +190,32 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 	if got := tree(t, "."); len(got) != 11 {
 		t.Errorf("left %v, want one run of nine files", got)
 	}
+}
+
+// Runs of one description that end at the same time, such as of several threads of a program, each get a folder.
+func TestCompleteAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	e := opened.Experiment(t, "")
+	m := trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1))
+	var folders [24]*Folder
+	for i := range folders {
+		var err error
+		if folders[i], err = NewFolder(e); err != nil {
+			t.Fatal(err)
+		}
+		defer folders[i].Discard()
+	}
+	var done sync.WaitGroup
+	var names sync.Map
+	for _, f := range folders {
+		done.Go(func() {
+			path, err := f.Complete(e, &Summary{}, m, noCost)
+			if _, twice := names.LoadOrStore(path, true); err != nil || twice {
+				t.Errorf("%q: %v, twice %v", path, err, twice)
+			}
+		})
+	}
+	done.Wait()
 }
 
 // The model against NumPy's format as its documentation describes version 1.0:
