@@ -271,6 +271,8 @@ def test_items_give_titles_and_features(ratings: dict, tmp_path) -> None:
     numbers = pd.read_csv(next((tmp_path / "ratings").glob("*/numbers.csv")))
     price = numbers[(numbers.category == "price") & (numbers.item_id == "i0")]
     assert list(price.value) == ["0-"] and price.weight.iloc[0] == pytest.approx(19.5 / np.sqrt(1599 / 12), abs=1e-5)
+    exact = fedsim.run(ratings, "ssp-c", 200, items=items.assign(price=[decimal.Decimal(2 * j + 1) / 2 for j in range(40)]), out=tmp_path, **QUICK)
+    assert exact.metrics == r.metrics  # numbers of a database
     named = fedsim.run(ratings, "ssp-c", 200, items=items, features="genres", out=tmp_path, **QUICK)
     assert named.settings["features"] == "genres"
     with pytest.raises(fedsim.UsageError, match="none of the rated items"):
@@ -364,6 +366,12 @@ def test_estimator_of_a_few_ratings(rows: list, algorithm: str) -> None:
     assert len(fitted.result_.split) == 0
     assert np.isfinite(fitted.predict([*X, ("new", "new")])).all() and (len(rows) == 1 or np.isfinite(fitted.score(X, y)))
     assert list(fitted.recommend(rows[0][0]).columns) == ["item", "score", "predicted"] and len(fitted.recommend(rows[0][0])) == 0  # nothing is left
+
+
+def test_estimator_takes_y_before_a_column_of_ratings(ratings: dict) -> None:
+    X = pd.DataFrame(ratings).rename(columns={"rating": "stars"})
+    fitted = [Recommender("private-item-bias").fit(x, X["stars"]) for x in (X, X.drop(columns="stars"), X.assign(stars=1))]
+    assert len({e.predict([("u3", "i1")])[0] for e in fitted}) == 1
 
 
 def test_estimator_of_clicks_holds_nobody_out(ratings: dict) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import decimal
 import hashlib
 import os
 import re
@@ -400,8 +401,8 @@ def _is_vector(x: Any) -> bool:
 
 
 def _are_measures(values: Sequence[Any]) -> bool:
-    """Report whether all values are floats, and not all of them whole numbers, which are rather names."""
-    return all(isinstance(x, (float, np.floating)) for x in values) and any(x != np.floor(x) for x in values)
+    """Report whether all values are fractions, and not all of them whole numbers, which are rather names."""
+    return all(isinstance(x, (float, np.floating, decimal.Decimal)) for x in values) and any(x != np.floor(x) for x in values)
 
 
 def _word(x: Any, whole: bool) -> str:

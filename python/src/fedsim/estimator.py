@@ -17,7 +17,7 @@ import numpy as np
 
 from ._command import PathLike, join_settings, levels_of
 from ._errors import NotFittedError, UsageError
-from ._frames import columns_in, columns_of, kinds_of
+from ._frames import ALIASES, columns_in, columns_of, kinds_of
 from ._result import Result
 from ._run import run
 
@@ -160,7 +160,7 @@ class Recommender(_Estimator):  # type: ignore[misc]
         """
         there = dict(columns_in(X, _ROLES))
         if y is not None:
-            there = {name: values for name, values in there.items() if name != "rating"}
+            there = {name: values for name, values in there.items() if name.lower() not in ALIASES["rating"]}
             y = np.asarray(y)
             there["rating"] = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y  # a column of a frame
         ratings = columns_of(there)
