@@ -68,7 +68,7 @@ def test_settings() -> None:
 
 @pytest.mark.parametrize("value, want", [
     (1, "1"), (1.0, "1"), (np.int64(1), "1"), (np.array(1.0), "1"), ("1", "1"), (np.float32(0.1), "0.1"), (np.float16(0.1), "0.1"), (0.1, "0.1"), (math.inf, "inf"), (np.float32("inf"), "inf"), (1e-9, "1e-09"),
-    (np.bool_(True), "yes"), ({10, 9}, "10,9"), (frozenset(["b", "a"]), "a,b"), ({"x": 1}.keys(), "x"), (pd.Index([5, 10]), "5,10"), (enum.Enum("E", {"A": "split"}).A, "split"), (Path("a"), "a"),  # type: ignore[attr-defined]
+    (np.bool_(True), "yes"), ({10, 9}, "10,9"), (frozenset(["b", "a"]), "a,b"), ({"x": 1}.keys(), "x"), (pd.Index([5, 10]), "5,10"), (enum.Enum("E", {"A": "split"}).A, "split"), (Path("a"), "a"), (b"a", "a"),  # type: ignore[attr-defined]
 ])
 def test_values_of_settings(value: object, want: str) -> None:
     assert join_settings({"k": value}) == join_settings({}, {"k": value}) == join_settings({"k": value}, {"k": want}) == {"k": want}
@@ -185,7 +185,7 @@ def test_ids(x: object, want: str) -> None:
 
 
 @pytest.mark.parametrize("x", [
-    None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", " ", "NA", "nan", "NaN", "None", "null", "\\N", "1.8446744073709552e+19", "9007199254740992.0", 7.5, 2.0**53, np.float32(2**24), float("inf"), True, [1],
+    None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", " ", "NA", "nan", "NaN", "None", "null", "\\N", "1.8446744073709552e+19", "9007199254740992.0", "a\ud800", b"a\xff", 7.5, 2.0**53, np.float32(2**24), float("inf"), True, [1],
 ])
 def test_no_ids(x: object) -> None:
     with pytest.raises(fedsim.UsageError, match="row 1: the user is"):

@@ -101,7 +101,7 @@ def setting_value(value: Any) -> str:
         return ",".join(sorted(texts) if isinstance(value, (set, frozenset)) else texts)
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:  # so that 1 and 1.0 are one value
         return str(int(value))
-    return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
+    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
 
 
 def levels_of(settings: Any) -> Dict[str, Any]:

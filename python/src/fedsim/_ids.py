@@ -68,6 +68,8 @@ def id_text(x: Any, place: str = "the id") -> str:
         text = x.strip().strip("\ufeff").strip()
         if text in _NO_VALUES:
             raise UsageError(f"{place} is missing: it is {x!r}")
+        if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):  # half of a character, such as of a file name that is not UTF-8
+            raise UsageError(f"{place} is {x!r}, which is not UTF-8")
         whole = _WHOLE.fullmatch(text)
         if whole and abs(int(whole[1])) < 2**53:
             return "0" if whole[1] == "-0" else whole[1]
@@ -124,7 +126,7 @@ def kind_of(values: Any) -> Optional[str]:
     if hasattr(dtype, "categories"):
         return kind_of(dtype.categories)
     listed = list(values)
-    if not listed or any(isinstance(x, (bool, np.bool_)) for x in listed):
+    if not listed or isinstance(listed[0], (str, bool, np.bool_)):
         return None
     if all(isinstance(x, numbers.Integral) for x in listed) and all(-(2**63) <= int(x) < 2**63 for x in listed):
         return "int64"
