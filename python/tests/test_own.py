@@ -63,6 +63,30 @@ def test_failures_are_told(ratings: dict, tmp_path: Path, bad: str, where: str, 
     assert not list(tmp_path.glob("external*"))
 
 
+@pytest.mark.parametrize("more", [
+    {"l2": math.nan}, {"l2": math.inf}, {"l2": None}, {"l2": "1"}, {"l1": math.nan}, {"linf": [1]}, {"length": 1.5}, {"rounds": 2.0}, {"non_zero": math.nan}, {"phase": 3},
+])
+def test_a_release_is_of_finite_numbers(more: dict) -> None:
+    (name, value), = more.items()
+    with pytest.raises(ValueError, match=f"^Release: {name} is .*; it must be a (finite number|whole number|text)$"):
+        Release(**{"length": 4, "l2": 1.0, **more})
+
+
+def test_a_release_takes_numbers_of_numpy() -> None:
+    r = Release(length=np.int64(4), l2=np.float32(0.5), non_zero=np.uint8(3))
+    assert json.loads(json.dumps(vars(r))) == vars(Release(length=4, l2=0.5, non_zero=3))
+
+
+class OfNoNumber(Mean):
+    def release(self) -> Release:
+        return Release(length=2 * self.problem.items, l2=math.nan)
+
+
+def test_a_fault_of_a_release_names_its_line(ratings: dict, tmp_path: Path) -> None:
+    with pytest.raises(fedsim.FedsimError, match=r"Release: l2 is nan; it must be a finite number \(.*test_own.py:\d+: return Release"):
+        fedsim.run(ratings, OfNoNumber(), 5, out=tmp_path, **QUICK)
+
+
 @pytest.mark.parametrize("how, says", [
     ("batch", "a user's vector changed when the user was asked again alone"),
     ("memory", "depends on other users' ratings"),

@@ -13,6 +13,8 @@ import functools
 import inspect
 import io
 import json
+import math
+import numbers
 import os
 import runpy
 import select
@@ -74,6 +76,19 @@ class Release:
     scale: float = 0.0
     rounds: int = 0
     phase: str = "sum"
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            kind, words = _KINDS.get(name, (numbers.Real, "a finite number"))
+            if not isinstance(value, kind) or kind is not str and not math.isfinite(value):
+                raise ValueError(f"Release: {name} is {value!r}; it must be {words}")
+            if hasattr(value, "item"):  # of NumPy
+                object.__setattr__(self, name, value.item())
+
+
+_KINDS: "Dict[str, Tuple[Any, str]]" = {
+    "phase": (str, "a text"), **dict.fromkeys(("length", "non_zero", "rounds"), (numbers.Integral, "a whole number"))
+}
 
 
 @dataclass(frozen=True)
@@ -451,7 +466,7 @@ def _dense(part: Any, length: int) -> Any:
 def _said(e: Exception) -> str:
     """Return an exception with the line of the algorithm where it arose."""
     package = os.path.dirname(__file__)
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if os.path.dirname(f.filename) != package and not f.filename.startswith("<frozen")]
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if os.path.dirname(f.filename) != package and not f.filename.startswith("<")]
     at = f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return f"{type(e).__name__}: {e}{at}"
 
