@@ -98,10 +98,10 @@ func (r *Run) identity() string {
 func Find(dir string) (runs []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && !d.IsDir():
+			return nil
 		case err != nil:
 			return err
-		case !d.IsDir():
-			return nil
 		case path != dir && d.Name()[0] == '.':
 			return filepath.SkipDir // a run that is not complete
 		}

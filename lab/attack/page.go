@@ -267,6 +267,8 @@ func Load(warn func(error), dirs ...string) ([]*Report, error) {
 		var damaged []error
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
 			case err != nil:
 				return err
 			case d.IsDir() && path != dir && d.Name()[0] == '.':
