@@ -3,11 +3,14 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 )
@@ -35,5 +38,33 @@ func TestFolderWithoutPermission(t *testing.T) {
 	}
 	if s, err := Open(t.Context(), dir, Options{}); err != nil || s.File != "ratings.csv" {
 		t.Errorf("a folder that may be read: %v, %v", s, err)
+	}
+}
+
+// The search for ratings in a folder does not open a named pipe: that would wait for its writer for ever.
+func TestFolderWithPipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "shop.csv"), []byte("user,item,rating\n1,1,5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "log"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan string, 1)
+	go func() {
+		s, err := Open(t.Context(), dir, Options{Holds: func(context.Context, Input) bool { return true }})
+		if err != nil {
+			found <- err.Error()
+			return
+		}
+		found <- s.File
+	}()
+	select {
+	case file := <-found:
+		if file != "shop.csv" {
+			t.Errorf("found %s; want shop.csv", file)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the search waits for a pipe")
 	}
 }

@@ -152,18 +152,13 @@ func (d DiskFolder) Readable() error {
 	return err
 }
 
+// names leaves out pipes and sockets, where a look would wait for a writer, unless the name says that ratings come through them.
 func (d DiskFolder) names() []string {
-	entries, err := os.ReadDir(cmp.Or(string(d), "."))
-	if err != nil {
-		return nil // Readable says why
-	}
-	var list []string
-	for _, e := range entries {
-		if d.Has(e.Name()) {
-			list = append(list, e.Name())
-		}
-	}
-	return list
+	entries, _ := os.ReadDir(cmp.Or(string(d), ".")) // Readable says what is wrong
+	return lists.Map(slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		info, err := os.Stat(d.Path(e.Name()))
+		return err != nil || info.IsDir() || !info.Mode().IsRegular() && !isRatingsFile(e.Name())
+	}), fs.DirEntry.Name)
 }
 
 func (d DiskFolder) Open(name string) (io.ReadCloser, int64, error) {

@@ -62,6 +62,7 @@ var foreign = []struct{ magic, what, remedy string }{
 	{"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it and name the file"},
 	{"Rar!", "a RAR archive", "unpack it and name the file"},
 	{"\x04\x22\x4d\x18", "an LZ4 file", "unpack it: lz4 -d FILE"},
+	{"\x5d\x00\x00", "an LZMA file", "unpack it: xz -d --format=lzma FILE"},
 	{"version https://git-lfs", "a pointer of Git LFS and not the data", "fetch the data: git lfs pull"},
 	{"%PDF", "a PDF file", "export its table as CSV"},
 	{"\xff\xfe\x00\x00", "text in UTF-32", "convert it: iconv -f UTF-32 -t UTF-8 FILE > ratings.csv"},
@@ -137,7 +138,7 @@ func (in *Input) unpack(c compression) error {
 	var packed, unpacked int64
 	source, progress := in.ReadCloser, in.Progress
 	broken := func(err error) error {
-		return fmt.Errorf("it begins like %s, but cannot be unpacked: %w", c.name, err)
+		return fmt.Errorf("it begins like %s, but cannot be unpacked: %w; if it is whole, unpack it with its own program and name what that leaves", c.name, err)
 	}
 	r, err := c.open(reader(func(b []byte) (int, error) {
 		n, err := source.Read(b)
@@ -151,17 +152,21 @@ func (in *Input) unpack(c compression) error {
 		return broken(err)
 	}
 	in.Progress = nil
-	in.filter(reader(func(b []byte) (int, error) {
-		n, err := r.Read(b)
+	var failed error // stays: who looks ahead forgets it, and xz then reads on behind what is wrong
+	in.filter(reader(func(b []byte) (n int, err error) {
+		if failed != nil {
+			return 0, failed
+		}
+		n, failed = r.Read(b)
 		unpacked += int64(n)
-		if unpacked > maxUnpacked || unpacked > freeSize && unpacked/maxRatio > packed {
-			return 0, fmt.Errorf("unpacks from %d bytes to more than %d, beyond %d or %d times; if it is to be trusted, unpack it and name the file",
+		switch {
+		case unpacked > maxUnpacked || unpacked > freeSize && unpacked/maxRatio > packed:
+			n, failed = 0, fmt.Errorf("unpacks from %d bytes to more than %d, beyond %d or %d times; if it is to be trusted, unpack it and name the file",
 				packed, unpacked, int64(maxUnpacked), maxRatio)
+		case failed != nil && !errors.Is(failed, io.EOF):
+			failed = broken(failed)
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			err = broken(err)
-		}
-		return n, err
+		return n, failed
 	}))
 	return nil
 }

@@ -2,6 +2,8 @@ package files
 
 import (
 	"bytes"
+	"encoding/base64"
+	"io"
 	"strings"
 	"testing"
 
@@ -28,6 +30,28 @@ func TestDictionaryOfXZ(t *testing.T) {
 		_, err = openXZ(&b)
 		if refused := err != nil && strings.Contains(err.Error(), "its dictionary has 1024 MiB, and at most 128 MiB are used; pack it again"); refused != (size > mostDictionary) {
 			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// A stream that the library cannot read is an error, also behind one that it can: its rows are not left out. xz 5.4 packed both streams,
+// the second with the filter for programs of x86 before LZMA2.
+func TestFilterOfXZ(t *testing.T) {
+	plain := "/Td6WFoAAAD/EtlBAgAhARYAAAB0L+WjAQAWdXNlcixpdGVtLHJhdGluZwoxLDIsMwoAAAABJxeJgpB5BnKeegEAAAAAAFla"
+	filtered := "/Td6WFoAAAD/EtlBAgEEACEBFgANhjUf4AD1AEhdABoLAw8zsBLJkEwCO3dzKDlwCLd6aHJiq6WQ7+Zhx1mjfsoJwfl3sWhk7++wVKGm4ILRC39iSaJXYrqPVhQ1BM6QamxDfsOqfwAAAVz2AQAAAMne0ceoAAr8AgAAAAAAWVo="
+	for what, text := range map[string]string{"alone": filtered, "behind another": plain + filtered} {
+		packed, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := Input{ReadCloser: io.NopCloser(bytes.NewReader(packed)), Path: "ratings.csv.xz"}
+		_, err = in.Unwrap(t.Context(), Options{})
+		var read []byte
+		if err == nil {
+			read, err = io.ReadAll(in)
+		}
+		if err == nil || !strings.Contains(err.Error(), "unpack it with its own program") {
+			t.Errorf("%s: read %q, error %v", what, read, err)
 		}
 	}
 }
