@@ -162,12 +162,7 @@ func similar(name string) []string {
 		}
 		return min(part(typed), part(first)+1, part(last)+1)
 	}
-	var list []string
-	for _, key := range below("") {
-		if far(key) < unlike {
-			list = append(list, key)
-		}
-	}
+	list := slices.DeleteFunc(below(""), func(key string) bool { return far(key) >= unlike })
 	slices.SortStableFunc(list, func(a, b string) int { return far(a) - far(b) })
 	return list[:min(len(list), most)]
 }
@@ -186,13 +181,8 @@ func meant(typed string, words []string) string {
 }
 
 func below(prefix string) []string {
-	var names []string
-	for _, k := range Keys() {
-		if strings.HasPrefix(k.Name, prefix) {
-			names = append(names, k.Name)
-		}
-	}
-	return names
+	names := lists.Map(Keys(), func(k *Key) string { return k.Name })
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // distance is the edit distance. If that is nearer, only the last part of a dotted key counts. The

@@ -371,12 +371,7 @@ func (l *Ledger) Account(place string, consents []Consent, most float64) (*Accou
 
 // cost returns the total of a session's charges; nil if some are not accounted for.
 func (s *SessionAccount) cost(records []dp.Record) *float64 {
-	var own []dp.Record
-	for _, r := range records {
-		if hex.EncodeToString(r.Session[:]) == s.Session {
-			own = append(own, r)
-		}
-	}
+	own := slices.DeleteFunc(slices.Clone(records), func(r dp.Record) bool { return hex.EncodeToString(r.Session[:]) != s.Session })
 	if len(own) < s.Charged {
 		return nil
 	}

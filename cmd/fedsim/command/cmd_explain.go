@@ -85,12 +85,7 @@ func explainKey(k *config.Key) explained {
 		config.Simulated: "in simulations only", config.Deployed: "in deployments only; all parties agree on the value",
 		config.Own: "each process has its own value", config.Agreed: "in simulations and deployments; all parties agree on the value",
 	}[k.Scope])
-	var with []string
-	for _, name := range algorithm.Names() {
-		if slices.Contains(algorithm.Find(name).About().Used(), k) {
-			with = append(with, name)
-		}
-	}
+	with := slices.DeleteFunc(algorithm.Names(), func(name string) bool { return !slices.Contains(algorithm.Find(name).About().Used(), k) })
 	if len(with) == len(algorithm.Names()) {
 		e.add("algorithms", "all")
 	} else {

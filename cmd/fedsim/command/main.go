@@ -180,17 +180,14 @@ func fileHint(err error) string {
 }
 
 // takers returns the commands that take a flag.
-func takers(flag string) (list []string) {
+func takers(flag string) []string {
 	parser, err := cli.Program{Name: "fedsim"}.Parser(newCommands(), nil)
 	if err != nil {
 		return nil
 	}
-	for _, leaf := range parser.Model.Leaves(true) {
-		if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag }) {
-			list = append(list, leaf.FullPath())
-		}
-	}
-	return list
+	return lists.Map(slices.DeleteFunc(parser.Model.Leaves(true), func(leaf *kong.Node) bool {
+		return !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag })
+	}), (*kong.Node).FullPath)
 }
 
 // values holds what a shell completes after the flags whose values are no fixed list.
