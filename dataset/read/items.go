@@ -189,7 +189,7 @@ func (f itemFormat) read(ctx context.Context, file string, r io.Reader, ids *idt
 		if err != nil {
 			return nil, err
 		}
-		c.notices = encodingNotices(found)
+		c.notices = likelyNotices(found)
 		c.columns, err = f.settle(header, names)
 		if err != nil && f.header != "" {
 			err = fmt.Errorf("no header; want the first line to be %s", f.header)

@@ -45,6 +45,8 @@ func TestNotices(t *testing.T) {
 		"a scale":             {head + "1,1,1,1000000005\n1,2,5,1000000006\n", with(func(o *Options) { o.Min, o.Max = nil, nil }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the file states no rating scale: 0 to 5 is assumed", Detail: "the ratings lie between 1 and 5"}}},
 		"a bottom":            {head + "1,1,1,1000000005\n1,2,5,1000000006\n", with(func(o *Options) { o.Min = nil }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the file states no bottom of the rating scale: 0 is assumed", Detail: "the ratings lie between 1 and 5"}}},
 		"a wide scale":        {head + "1,1,1,1000000005\n1,2,5,1000000006\n", with(func(o *Options) { o.Max = new(9.5) }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the ratings use 47% of the rating scale 1 to 9.5", Detail: "the ratings lie between 1 and 5"}}},
+		"thousands":           {"user;item;rating\n1;1;1,000\n1;2;4\n", scale, []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the comma in ratings is taken for a decimal sign: 1,000 is read as 1"}}},
+		"eighths":             {"user;item;rating\n1;1;1,125\n1;2;4,5\n", scale, nil},
 		"MovieLens":           {"userId,movieId,rating\n1,1,1\n1,2,5\n", Options{}, nil},
 		"spaces":              {head + "\" 1\",1,1,1000000005\n1,\"2 \",5,1000000006\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "2 ratings have an id with spaces", Count: 2, Lines: []int{2, 3}}}},
 		"zeros":               {head + "1,7,1,1000000005\n01,7,5,1000000006\n001,7,4,1000000006\n10,7,3,1000000003\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "2 pairs of users", Count: 2, Detail: `"1" and "01"`}}},

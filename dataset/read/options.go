@@ -213,11 +213,15 @@ func ParseColumns(text string) (Columns, error) {
 	return c, nil
 }
 
-// encodingNotices says that the encoding of a text was assumed.
-func encodingNotices(found []dataset.Finding) (list []dataset.Notice) {
+// likelyNotices says what was assumed of a text.
+func likelyNotices(found []dataset.Finding) (list []dataset.Notice) {
 	for _, f := range found {
-		if f.What == "encoding" && f.Sure == dataset.Likely {
+		switch {
+		case f.Sure != dataset.Likely:
+		case f.What == "encoding":
 			list = append(list, dataset.Notice{Kind: dataset.NoticeEncoding, Text: "the text is read as " + f.Found + ", since " + strings.Split(f.Why, ";")[0] + "; if ids or titles look wrong, name its encoding with --encoding"})
+		case f.What == "decimal sign":
+			list = append(list, dataset.Notice{Kind: dataset.NoticeScale, Text: "the comma in ratings is taken for a decimal sign: " + f.Why})
 		}
 	}
 	return list

@@ -107,7 +107,7 @@ func (t *table) readFile(ctx context.Context, in files.Input) error {
 	case first:
 		t.format, t.clicks, t.found = rows.Format, rows.Cols.At[records.Rating] < 0, append(t.found, rows.Found...)
 		t.Unrated = slices.Concat(t.Unrated, rows.Format.Unrated)
-		t.notices = encodingNotices(rows.Found)
+		t.notices = likelyNotices(rows.Found)
 		if names := rows.Unread; len(names) > 0 {
 			t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeColumns, Text: "every row counts as a click, whatever it has in " + strings.Join(names, ", ") +
 				"; if that is a rating, name it with --columns rating=" + names[0]})

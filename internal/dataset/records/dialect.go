@@ -255,10 +255,10 @@ func rate(d Dialect, lines [][]byte, named func(first [][]byte) bool) candidate 
 	return c
 }
 
-// tabbed reports whether all lines have as many tabs, and some: spaces between are then text.
+// tabbed reports whether all lines below the first have as many tabs, and some: spaces between are then text.
 func tabbed(lines [][]byte) bool {
-	tab := []byte{'\t'}
-	return len(lines) > 0 && bytes.Contains(lines[0], tab) && !slices.ContainsFunc(lines, func(line []byte) bool { return bytes.Count(line, tab) != bytes.Count(lines[0], tab) })
+	tab, rows := []byte{'\t'}, lines[min(1, max(0, len(lines)-1)):]
+	return len(rows) > 0 && bytes.Contains(rows[0], tab) && !slices.ContainsFunc(rows, func(line []byte) bool { return bytes.Count(line, tab) != bytes.Count(rows[0], tab) })
 }
 
 // isClean reports whether a field holds no separator but the dialect's, or is a number with a decimal comma.

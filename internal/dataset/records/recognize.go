@@ -95,7 +95,7 @@ func (f Format) is(first [][]byte, d Dialect, in files.Input) bool {
 	switch {
 	case f.Separator != d.sep, f.File != "" && f.File != files.UnpackedName(filepath.Base(in.Path)), f.Beside != "" && !in.Beside(f.Beside):
 		return false
-	case (f.IMDb || f.Dated || f.Separator == tabs.sep && f.File == "") && len(first) != f.Fields:
+	case f.File == "" && len(first) != f.Fields:
 		return false
 	case f.IMDb:
 		return isIMDb(first[f.At[Item]])

@@ -128,7 +128,9 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	}
 	sample := lists.Map(b.lines, s.fieldsOf)
 	if out.First == nil {
-		out.noteValues(first, sample[min(1, len(sample)):])
+		sample = sample[min(1, len(sample)):]
+		out.Cols.fit(first, sample)
+		out.noteValues(first, sample)
 	} else {
 		out.noteValues(nil, sample)
 	}
@@ -139,24 +141,41 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	return out, nil
 }
 
+// fit takes all rows for as wide as the first is below a header, if they are, and if what they or the header have more is empty: lines may
+// end with a separator.
+func (c *Columns) fit(header [][]byte, sample [][][]byte) {
+	for _, row := range sample {
+		both := min(len(header), len(row))
+		if len(row) != len(sample[0]) || both <= slices.Max(c.At[:]) || len(bytes.Join(slices.Concat(header[both:], row[both:]), nil)) > 0 {
+			return
+		}
+	}
+	if len(sample) > 0 {
+		c.Count = len(sample[0])
+	}
+}
+
 // noteValues learns from the first records below a header how ratings are written, and which columns hold values that are
 // not read where there is no rating.
 func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
-	truths, others := 0, 0
+	truths, others, grouped := 0, 0, true
 	for _, record := range sample {
 		if r.Cols.At[Rating] < 0 || r.Cols.At[Rating] >= len(record) || idtext.IsMissing(record[r.Cols.At[Rating]]) {
 			continue
 		}
 		field := record[r.Cols.At[Rating]]
 		_, comma := DecimalComma(field)
-		r.Comma = r.Comma || comma
+		r.Comma, grouped = r.Comma || comma, grouped && (!comma || bytes.IndexByte(field, ',') == len(field)-4)
 		if _, is := ParseTruth(field); is {
 			truths++
 		} else {
 			others++
 		}
 	}
-	if r.Comma {
+	switch {
+	case r.Comma && grouped:
+		r.note("decimal sign", "comma", dataset.Likely, "1,000 is read as 1; if it is a thousand, write it as 1000")
+	case r.Comma:
 		r.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
 	}
 	if r.Truths = truths > 0 && others == 0; r.Truths {
