@@ -277,6 +277,7 @@ func (o *consent) within(session dp.Budget) []node.Ceiling {
 var (
 	errNobody = errors.New("the data have ratings, and none of these clients")
 	errOther  = errors.New("another user")
+	errNone   = errors.New("no record can be used")
 )
 
 type clientSpec struct {
@@ -313,8 +314,11 @@ func (h *holdings) look(specs []clientSpec, agreed *config.Config) {
 			h.unnamed = cli.Misusef("%s: the call does not say which of its ratings are this client's. A client of one user needs --user ID. An organisation needs --part K, or --ids FILE with its users (hfl) or items (vfl)", h.set.Name)
 		}
 	}
-	if h.set.Len() == 0 {
-		return // a header alone: an empty record, like any other
+	if h.set.Len() == 0 { // a header alone is an empty record, like any other
+		if h.left.count > 0 {
+			h.nothing = fmt.Errorf("%w: all %d in %s are left out. Write ratings as numbers, or say how the file is written with --columns and --separator", errNone, h.left.count, h.set.Name)
+		}
+		return
 	}
 	users := make(map[string]bool, len(h.set.UserIDs))
 	for _, id := range h.set.UserIDs {
@@ -362,9 +366,9 @@ func (h *holdings) begin(clients int, empty bool, log *zerolog.Logger) error {
 	case h.unnamed != nil:
 		return h.unnamed
 	case h.nothing != nil && (clients == 1 || empty):
-		log.Error().Str("reason", h.nothing.Error()).Msg("IS THE ID RIGHT? The client takes part with an empty record, and pays epsilon for nothing. If the id is wrong, stop now and start again with the right --user or --ids")
+		log.Error().Str("reason", h.nothing.Error()).Msg("IS THE ID RIGHT, AND THE FILE? The client takes part with an empty record, and pays epsilon for nothing. If one is wrong, stop now and start again with the right --user, --ids or --data")
 	case h.nothing != nil:
-		return cli.Misusef("%w. Mend --users or --ids, or take part with empty records with --empty", h.nothing)
+		return cli.Misusef("%w. Mend --data, --users or --ids, or take part with empty records with --empty", h.nothing)
 	case len(h.absent) > 0:
 		log.Warn().Int("clients", len(h.absent)).Msg("these clients have no rating in the data: they take part like all others, with an empty record")
 	}

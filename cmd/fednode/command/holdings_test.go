@@ -196,6 +196,32 @@ func TestAnotherScaleIsRefusedAsAWhole(t *testing.T) {
 	}
 }
 
+// --check fails on a file of which no record can be used, and several clients do not begin with it. A single client takes part, since
+// refusing would tell of its ratings, and its owner is told aloud. A header alone is an empty record.
+func TestRecordsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for rows, unusable := range map[string]bool{"": false, "7,1,4 stars\n7,2,5 stars\n": true, "7,1,4 stars\n7,2,5\n": false} {
+		data, said := written(t, "ratings.csv", "userId,movieId,rating\n"+rows), new(bytes.Buffer)
+		want := map[bool]int{false: cli.Done, true: cli.Failed}[unusable]
+		if code, out, stderr := call(t, "client", "--check", "--data", data, "--user", "7"); code != want || strings.Contains(stderr, "no record can be used") != unusable {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", rows, code, want, out, stderr)
+		}
+		log := zerolog.New(said)
+		c := &clientCmd{Data: data}
+		one := clientSpec{holding: algorithm.PartyData{User: "7"}}
+		h, err := c.hold(t.Context(), []clientSpec{one}, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = h.begin(1, false, &log); err != nil || strings.Contains(said.String(), "pays epsilon for nothing") != unusable {
+			t.Errorf("%q: %v, said %s", rows, err, said)
+		}
+		if err = h.begin(2, false, &log); (err != nil) != unusable {
+			t.Errorf("%q, two clients: %v", rows, err)
+		}
+	}
+}
+
 // The list of ids is read with the data, for each session.
 func TestIDsAreReadAgain(t *testing.T) {
 	t.Parallel()

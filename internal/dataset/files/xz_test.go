@@ -34,7 +34,7 @@ func TestDictionaryOfXZ(t *testing.T) {
 	}
 }
 
-// A stream that the library cannot read is an error, also behind one that it can: its rows are not left out. xz 5.4 packed both streams,
+// A stream that the library cannot read is an error, also behind a stream that it can: no row is left out. xz 5.4 packed both streams,
 // the second with the filter for programs of x86 before LZMA2.
 func TestFilterOfXZ(t *testing.T) {
 	plain := "/Td6WFoAAAD/EtlBAgAhARYAAAB0L+WjAQAWdXNlcixpdGVtLHJhdGluZwoxLDIsMwoAAAABJxeJgpB5BnKeegEAAAAAAFla"
