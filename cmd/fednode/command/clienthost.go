@@ -49,6 +49,7 @@ type clientHost struct {
 	refusal error // why the clients take no part in it
 	set     *dataset.Set
 	holding map[string]algorithm.PartyData // by the client's state, read again with set
+	taken   bool                           // the data came through a pipe, and were read
 
 	declined map[string]error // why clients decline the session, by their states
 }
@@ -112,6 +113,10 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 	if set == nil || d.opened != e {
 		told := leftOut{log: log}
 		var err error
+		if d.taken {
+			return nil, at.holding, fmt.Errorf("--data %s is a pipe, and was read for another session; start again", d.Data)
+		}
+		d.taken = d.once()
 		if set, err = experiment.OpenOwn(ctx, e, d.Data, told.record); err != nil {
 			return nil, at.holding, withoutContent(err)
 		}

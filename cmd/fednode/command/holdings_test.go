@@ -196,6 +196,49 @@ func TestAnotherScaleIsRefusedAsAWhole(t *testing.T) {
 	}
 }
 
+// Data that come through a pipe are read for one session, and not before it: read again, the pipe is empty, and the client would pay ε for
+// an empty record.
+func TestPipeIsReadForOneSession(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // nothing can be lost
+	data := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, err = os.Stat(data); err != nil {
+		t.Skip("the system has no names of open files")
+	}
+	if _, err = w.WriteString("userId,movieId,rating\n7,1,4\n7,2,5\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err = w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.Nop()
+	d := &clientHost{clientCmd: &clientCmd{Data: data, User: "7", Sessions: 1}}
+	at := clientSpec{holding: algorithm.PartyData{User: "7"}}
+	if _, err = d.prepare(t.Context(), []clientSpec{at}, &streams{}, &log); err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []int{2, 0} {
+		e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.party(t.Context(), e, at, &log)
+		switch {
+		case wanted == 0 && (err == nil || !strings.Contains(err.Error(), "was read for another session")):
+			t.Errorf("a second session: %v", err)
+		case wanted > 0 && (err != nil || p.Ratings != wanted):
+			t.Errorf("the first session: %v, want %d ratings", err, wanted)
+		}
+	}
+	if code, _, stderr := call(t, "client", "--data", data, "--sessions", "0", "--state", t.TempDir()); code != cli.Misuse || !strings.Contains(stderr, "name a file") {
+		t.Errorf("--sessions 0: exit code %d\n%s", code, stderr)
+	}
+}
+
 // --check fails on a file of which no record can be used, and several clients do not begin with it. A single client takes part, since
 // refusing would tell of its ratings, and its owner is told aloud. A header alone is an empty record.
 func TestRecordsThatCannotBeUsed(t *testing.T) {
