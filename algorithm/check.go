@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -192,13 +193,8 @@ func Scoped(s config.Scope) []*config.Key {
 
 // noEffect returns, for each key that was given, a sentence that it has no effect somewhere.
 func noEffect(c config.Config, keys []*config.Key, where string) []string {
-	var list []string
-	for _, k := range keys {
-		if !c.IsDefault(k) {
-			list = append(list, fmt.Sprintf("%s has no effect %s", k.Name, where))
-		}
-	}
-	return list
+	given := slices.DeleteFunc(slices.Clone(keys), c.IsDefault)
+	return lists.Map(given, func(k *config.Key) string { return fmt.Sprintf("%s has no effect %s", k.Name, where) })
 }
 
 // Deployed returns a configuration as separate machines run it: keys of simulations alone

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/internal/protocol/wire"
@@ -127,13 +128,8 @@ func ahead(last, now time.Time) string {
 }
 
 func after(dated []store.Dated, t time.Time) []dp.Record {
-	var list []dp.Record
-	for _, d := range dated {
-		if d.At.IsZero() || d.At.After(t) {
-			list = append(list, d.Record)
-		}
-	}
-	return list
+	later := slices.DeleteFunc(slices.Clone(dated), func(d store.Dated) bool { return !d.At.IsZero() && !d.At.After(t) })
+	return lists.Map(later, func(d store.Dated) dp.Record { return d.Record })
 }
 
 // until says from when on charges would keep a ceiling; "" if the ceiling rules them out by itself.

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/fedsim/fedsim/internal/dataset/published"
 	"github.com/fedsim/fedsim/internal/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Verification is the result of [Verify].
@@ -29,12 +30,8 @@ var ErrMismatch = errors.New("is not the published set")
 // Err returns nil when all checks passed, else an error that wraps [ErrMismatch] and
 // says which did not.
 func (v Verification) Err() error {
-	var wrong []string
-	for _, c := range v.Checks {
-		if !c.OK {
-			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", c.What, c.Got, c.Want))
-		}
-	}
+	failed := slices.DeleteFunc(slices.Clone(v.Checks), func(c published.Check) bool { return c.OK })
+	wrong := lists.Map(failed, func(c published.Check) string { return fmt.Sprintf("%s is %s, want %s", c.What, c.Got, c.Want) })
 	if len(wrong) == 0 {
 		return nil
 	}

@@ -135,12 +135,8 @@ func completed(at *kong.Node, words []string, known map[string][]string) (list [
 	case len(at.Positional) == 1:
 		return choices(at.Positional[0])
 	}
-	for _, child := range at.Children {
-		if !child.Hidden {
-			list = append(list, child.Name)
-		}
-	}
-	return list
+	shown := slices.DeleteFunc(slices.Clone(at.Children), func(child *kong.Node) bool { return child.Hidden })
+	return lists.Map(shown, func(child *kong.Node) string { return child.Name })
 }
 
 //go:embed man.tmpl

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/dataset/published"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Params say where to download from and to. The zero value is ready to use.
@@ -133,12 +134,8 @@ func find(name string) (published.Set, error) {
 	if ok {
 		return set, fmt.Errorf("%s is %w: fedsim knows no address of it that will last; look for it at %s", name, ErrUnknown, set.Terms)
 	}
-	var names []string
-	for _, set = range published.Sets() {
-		if set.Address != "" {
-			names = append(names, set.Name)
-		}
-	}
+	all := slices.DeleteFunc(published.Sets(), func(set published.Set) bool { return set.Address == "" })
+	names := lists.Map(all, func(set published.Set) string { return set.Name })
 	return published.Set{}, fmt.Errorf("%q is %w; want one of %s", name, ErrUnknown, strings.Join(names, ", "))
 }
 

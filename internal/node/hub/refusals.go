@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -352,11 +353,10 @@ func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.Li
 	if kept.Session != session {
 		return out
 	}
-	for _, x := range kept.List {
-		if key, ok := list.Holder(admission.ClientPlace(x.Client)); ok && key == x.Key {
-			out.List = append(out.List, x)
-		}
-	}
+	out.List = slices.DeleteFunc(kept.List, func(x exclusion) bool {
+		key, ok := list.Holder(admission.ClientPlace(x.Client))
+		return !ok || key != x.Key
+	})
 	return out
 }
 
