@@ -221,6 +221,10 @@ func TestOpenPipe(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), `standard input:2: rating "x" is not a number`) {
 		t.Errorf("%v, want the line of standard input", err)
 	}
+	_, err = Open(t.Context(), "-", Options{Input: strings.NewReader("")})
+	if !errors.Is(err, dataset.ErrNoRatings) || !strings.Contains(err.Error(), "the pipe is empty, or was read before") {
+		t.Errorf("an empty pipe: %v", err)
+	}
 }
 
 // FuzzOpenParquet: no bytes make the reader panic.

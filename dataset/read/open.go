@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -100,7 +101,16 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		return nil, err
 	}
 	set, err := load(ctx, s, o)
+	if errors.Is(err, records.ErrNoRows) && Once(spec) {
+		err = fmt.Errorf("%s: %w: the pipe is empty, or was read before; save the data to a file, and name it with --data", spec, dataset.ErrNoRatings)
+	}
 	return set, errors.Join(err, s.Close())
+}
+
+// Once reports whether a spec names standard input or another pipe, which is empty when it is read again.
+func Once(spec string) bool {
+	info, err := os.Stat(spec)
+	return spec == files.Standard || err == nil && !info.IsDir() && !info.Mode().IsRegular()
 }
 
 // synthetic are the options of a generated set.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/internal/units"
@@ -271,8 +272,8 @@ func (g *Grid) Runs() ([]Run, error) {
 		}
 		tried++
 		r, err := g.run(said)
-		if err == nil && algorithm.Data.Is(r.Config, "-") {
-			err = errors.New("data: standard input can be read once, and a sweep reads the data in every run; save it to a file")
+		if data := algorithm.Data.Of(r.Config); err == nil && read.Once(data) {
+			err = fmt.Errorf("data: %s: a pipe or standard input can be read once, and a sweep reads the data in every run; save it to a file", data)
 		}
 		switch {
 		case err != nil:

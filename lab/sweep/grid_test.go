@@ -148,6 +148,8 @@ func TestGridsThatCannotBe(t *testing.T) {
 		"cannot be run":     {said: []string{"epsilon=1,-3", "seed=1"}, want: "1 of 2 combinations cannot be run; mend them or leave them out with --skip:\nepsilon=-3: "},
 		"one thing wrong":   {said: []string{"epsilon=-3", "seed=1..3"}, want: "3 of 3 combinations cannot be run; mend them or leave them out with --skip:\nseed=1 and 2 more: "},
 		"many things wrong": {said: []string{"epsilon=-1,-2,-3,-4,-5,-6,-7,-8,-9,-10,-11,-12"}, want: "and 2 other errors"},
+		"a pipe":            {said: []string{"data=/dev/null", "seed=1..2"}, want: "/dev/null: a pipe or standard input can be read once"},
+		"standard input":    {said: []string{"data=-", "seed=1..2"}, want: "standard input can be read once"},
 		"too many":          {said: []string{"seed=1..100000", "rank=1,2"}, want: "more than 100000 combinations"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
@@ -74,6 +75,9 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 	}
 	if algorithm.SplitValidation.Value(c) == 0 {
 		return nil, config.Errorf("split.validation: nothing is left to choose by; add --set split.validation=0.1")
+	}
+	if data := algorithm.Data.Of(c); read.Once(data) {
+		return nil, config.Errorf("data: %s: a pipe or standard input can be read once, and a search reads the data in every run; save it to a file", data)
 	}
 	candidates := s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c))
 	out := &SearchResult{Metric: "rmse"}

@@ -91,6 +91,9 @@ func TestSearchTakesTheBestOnValidation(t *testing.T) {
 	if len(out.Trials) != 3 || out.Best.Score != best || out.Epsilon != 0 {
 		t.Errorf("%+v", out)
 	}
+	if _, err = (tune.Search{Settings: said("data=- split.validation=0.1"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "can be read once") {
+		t.Errorf("a search on a pipe: %v", err)
+	}
 	if _, err = (tune.Search{Settings: said("data=synthetic:small-120"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "split.validation") {
 		t.Error(err)
 	}

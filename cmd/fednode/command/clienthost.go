@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/agreement"
@@ -116,7 +117,7 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 		if d.taken {
 			return nil, at.holding, fmt.Errorf("--data %s is a pipe, and was read for another session; start again", d.Data)
 		}
-		d.taken = d.once()
+		d.taken = read.Once(d.Data)
 		if set, err = experiment.OpenOwn(ctx, e, d.Data, told.record); err != nil {
 			return nil, at.holding, withoutContent(err)
 		}

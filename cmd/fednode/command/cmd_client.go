@@ -74,7 +74,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	if c.Sessions < 0 {
 		return cli.Misusef("--sessions %d: a number above 0 is needed, or 0 for all that there will be", c.Sessions)
 	}
-	if c.once() && c.Sessions != 1 && !c.Check {
+	if read.Once(c.Data) && c.Sessions != 1 && !c.Check {
 		return cli.Misusef("--sessions %d: --data %s is a pipe, which can be read for one session; name a file", c.Sessions, c.Data)
 	}
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
@@ -203,7 +203,7 @@ func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, log *zerolog.L
 // prepare reads what the client's owner has, before an invitation is used. done says that --check asks
 // for no more. The ratings are read again for a session.
 func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, s *streams, log *zerolog.Logger) (done bool, err error) {
-	if c.once() && !c.Check {
+	if read.Once(c.Data) && !c.Check {
 		return false, nil
 	}
 	h, err := c.hold(ctx, specs, log)
@@ -224,12 +224,6 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, s *streams,
 		return false, err
 	}
 	return false, h.begin(len(specs), c.Empty, log)
-}
-
-// once reports whether the data come through a pipe, which is empty when it is read again.
-func (c *clientCmd) once() bool {
-	info, err := os.Stat(c.Data)
-	return c.Data == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular()
 }
 
 func enrolled(specs []clientSpec) bool {

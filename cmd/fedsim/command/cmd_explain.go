@@ -153,12 +153,10 @@ func (c *keysCmd) Run(s verb.Streams) error {
 		of = a.About().Used()
 	}
 	wanted := strings.ToLower(c.Pattern)
-	list := make([]keyRow, 0, len(of))
-	for _, k := range config.Keys() {
-		if slices.Contains(of, k) && strings.Contains(strings.ToLower(k.Name+" "+k.Help), wanted) {
-			list = append(list, keyRow{k.Name, k.Values(), k.Standard(), k.Help})
-		}
-	}
+	found := slices.DeleteFunc(config.Keys(), func(k *config.Key) bool {
+		return !slices.Contains(of, k) || !strings.Contains(strings.ToLower(k.Name+" "+k.Help), wanted)
+	})
+	list := lists.Map(found, func(k *config.Key) keyRow { return keyRow{k.Name, k.Values(), k.Standard(), k.Help} })
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, list)
 	}

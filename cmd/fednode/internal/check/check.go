@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/node/hub"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/node/session"
@@ -106,13 +107,9 @@ func partiesIn(state string) ([]string, error) {
 			return []string{state}, nil
 		}
 	}
-	var dirs []string
-	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), "client-") {
-			dirs = append(dirs, filepath.Join(state, e.Name()))
-		}
-	}
-	if err == nil && dirs == nil {
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() || !strings.HasPrefix(e.Name(), "client-") })
+	dirs := lists.Map(entries, func(e fs.DirEntry) string { return filepath.Join(state, e.Name()) })
+	if err == nil && len(dirs) == 0 {
 		err = cli.Misusef("--state %s: it has no file of an aggregator, a server or a client. A relay has no state; a lost state is not rebuilt from nothing: see node/losses.md", state)
 	}
 	return dirs, err
