@@ -181,8 +181,7 @@ func meant(typed string, words []string) string {
 }
 
 func below(prefix string) []string {
-	names := lists.Map(Keys(), func(k *Key) string { return k.Name })
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	return slices.DeleteFunc(lists.Map(Keys(), func(k *Key) string { return k.Name }), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // distance is the edit distance. If that is nearer, only the last part of a dotted key counts. The

@@ -112,6 +112,27 @@ func TestUnlikeRunsStayApart(t *testing.T) {
 	}
 }
 
+// A setting that one run was given and a rule chose for the other keeps them apart, and the table says so. Features without files have no
+// contents that could differ.
+func TestGivenAndChosenSettings(t *testing.T) {
+	without := func(given bool) Runs {
+		return pairOf(t, func(r *Run, _ string) {
+			if set(t, r, "features", "none"); given {
+				r.Summary.Asked["features"] = "none"
+			}
+		})
+	}
+	runs := append(without(false), without(true)...)
+	runs.tell()
+	var b strings.Builder
+	if err := runs.Table().Means(seeds).Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(b.String()), " "); strings.Contains(text, "none@") || !strings.Contains(text, "one was given a setting") {
+		t.Errorf("the table does not say why the runs are kept apart:\n%s", text)
+	}
+}
+
 // Files of features are told apart by what is in them, and not by their paths.
 func TestFeaturesAreToldByTheirContent(t *testing.T) {
 	with := func(path, digest string) Runs {

@@ -290,7 +290,8 @@ func (runs Runs) tell() {
 		}
 		contents := make(map[string][]string)
 		for _, r := range runs {
-			if c := r.Asked(k); !slices.Contains(contents[name(r)], c) {
+			filed := k != algorithm.FeatureSpec.Key || r.Manifest.FeaturesDigest != "" // other features have a name alone
+			if c := r.Asked(k); filed && !slices.Contains(contents[name(r)], c) {
 				contents[name(r)] = append(contents[name(r)], c)
 			}
 		}

@@ -154,7 +154,7 @@ func (t *Table) Means(over []*config.Key) *Table {
 		if slices.ContainsFunc(m.Rows, func(r Row) bool {
 			return !slices.ContainsFunc(m.Keys, func(k *config.Key) bool { return r.Settings[k.Name] != row.Settings[k.Name] })
 		}) {
-			m.Notes = append(m.Notes, fmt.Sprintf("Rows look alike and are kept apart, such as %s: their starts or their versions of fedsim differ.", row.Name))
+			m.Notes = append(m.Notes, fmt.Sprintf("Rows look alike and are kept apart, such as %s: their starts or their versions of fedsim differ, or one was given a setting, as by --from, that a rule chose for the other.", row.Name))
 		}
 		m.Rows = append(m.Rows, row)
 		if first := row.runs[0]; spends(first.Config, first.Summary) {
