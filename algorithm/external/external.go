@@ -84,7 +84,7 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 		items = m
 	}
 	p := x.predictor(m)
-	popular, err := x.predict([]model.Ratings{{}}, nil, p.model)
+	popular, err := x.predict(&x.clients, []model.Ratings{{}}, nil, p.model)
 	if err != nil {
 		return nil, err
 	}

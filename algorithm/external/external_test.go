@@ -113,6 +113,9 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 			for i := range all {
 				u := i / items
 				all[i] = 1 + float64(i%items)/4 + float64(whole(start, u+1)-whole(start, u))/10
+				if how == "predicts by others" {
+					all[i] += float64(n) / 10
+				}
 			}
 			if first := arrays["want_start"]; how == "wanted" && first != nil {
 				var some []float64
@@ -236,6 +239,17 @@ func TestVectorsOfOtherUsersAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "depends on other users' ratings") {
 			t.Errorf("%s: %v", how, err)
 		}
+	}
+}
+
+// TestPredictionsByOtherUsersAreRefused has a program that predicts by the batch. A run without noise states no ε, and is not checked.
+func TestPredictionsByOtherUsersAreRefused(t *testing.T) {
+	_, err := run(t, "predicts by others", map[string]string{"epsilon": "5"})
+	if err == nil || !strings.Contains(err.Error(), "Predict must be pure") {
+		t.Errorf("predictions by other users' ratings: %v", err)
+	}
+	if _, err = run(t, "predicts by others", nil); err != nil {
+		t.Errorf("without noise: %v", err)
 	}
 }
 

@@ -149,14 +149,14 @@ func exceeds(v protocol.Vector, r protocol.Release) bool {
 
 // predict asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.
 // The row of a user is the user's part of the result.
-func (x *instance) predict(users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
+func (x *instance) predict(by *seat, users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
 	what := fmt.Sprintf("predict for %d users", len(users))
 	items := x.setup.Data.Items
 	request := message{Type: "predict", arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
 	if wanted != nil {
 		request.arrays = append(request.arrays, wantedArrays(wanted)...)
 	}
-	reply, err := x.clients.ask(what, request, 8*int64(len(users))*int64(items))
+	reply, err := by.ask(what, request, 8*int64(len(users))*int64(items))
 	if err != nil {
 		return nil, err
 	}
@@ -244,19 +244,39 @@ func (p *predictor) predictInto(user int, items []int32, out []float64) error {
 			for u := from; u < to; u++ {
 				wanted = append(wanted, e.items(u))
 			}
-			return p.predict(p.ratingsOf(from, to), wanted, p.model)
+			return p.predict(&p.clients, p.ratingsOf(from, to), wanted, p.model)
 		})
 		copy(out, some)
 		return err
 	}
 	all, err := p.predicted.one(job{model: p.model}, user, p.setup.Data.Users, func(from, to int) ([][]float64, error) {
-		return p.predict(p.ratingsOf(from, to), nil, p.model)
+		list, err := p.predict(&p.clients, p.ratingsOf(from, to), nil, p.model)
+		if err == nil && to-from > 1 && p.setup.Private() {
+			err = p.alone(from, list[0])
+		}
+		return list, err
 	})
 	if err != nil {
 		return err
 	}
 	for i, j := range items {
 		out[i] = all[j]
+	}
+	return nil
+}
+
+// alone asks for a user's predictions of all items again, without other users, and refuses others than the first.
+func (p *predictor) alone(user int, first []float64) error {
+	const rounding = 1e-3 // as a share of the scale: other shapes of arrays round otherwise
+	again, err := p.predict(&p.witness, p.ratingsOf(user, user+1), nil, p.model)
+	if err != nil {
+		return err
+	}
+	for j, y := range again[0] {
+		if apart := math.Abs(y - first[j]); apart > rounding*max(p.setup.Data.Max-p.setup.Data.Min, math.Abs(y)) {
+			return fmt.Errorf("external: a user's predictions changed by %.2g when the user was asked again alone. So they depend on other users' ratings or on chance, "+
+				"and what is measured is not covered by epsilon. Predict must be pure: use a user's ratings and the model alone", apart)
+		}
 	}
 	return nil
 }
@@ -328,7 +348,7 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) error {
 	if err != nil || t.user >= 0 {
 		return err
 	}
-	all, err := t.predict([]model.Ratings{t.ratings}, nil, m)
+	all, err := t.predict(&t.clients, []model.Ratings{t.ratings}, nil, m)
 	if err != nil {
 		return err
 	}
