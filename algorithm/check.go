@@ -253,10 +253,9 @@ func DeploymentWarnings(c config.Config) []string {
 	if math.IsInf(Epsilon.Value(c), 1) {
 		list = append(list, "epsilon inf adds no noise: sums may show ratings, and a client takes part only with --max-epsilon inf of its owner")
 	}
-	for _, k := range []*config.Key{Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key} {
-		if !c.IsDefault(k) {
-			list = append(list, fmt.Sprintf("%s is each party's own: fednode client has --%s", k.Name, k.Name))
-		}
+	own := []*config.Key{Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key}
+	for _, k := range slices.DeleteFunc(own, c.IsDefault) {
+		list = append(list, fmt.Sprintf("%s is each party's own: fednode client has --%s", k.Name, k.Name))
 	}
 	unused := slices.DeleteFunc(KeysWithoutEffect(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
 	without := slices.DeleteFunc(Scoped(config.Simulated), func(k *config.Key) bool { return k == SplitTest.Key && SplitTest.Value(c) == 0 }) // which a deployment has

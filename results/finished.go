@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -80,14 +81,10 @@ func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
 // CheckKeys names the version that made a run with keys that this program does not have. path is the file of the settings; it
 // need not lie in a run's folder.
 func CheckKeys(path string, settings []config.Setting) error {
-	var gone []string
-	for _, s := range settings {
-		if config.Find(s.Key) == nil {
-			gone = append(gone, fmt.Sprintf("%q", s.Key))
-		}
-	}
+	unknown := slices.DeleteFunc(slices.Clone(settings), func(s config.Setting) bool { return config.Find(s.Key) != nil })
+	gone := lists.Map(unknown, func(s config.Setting) string { return fmt.Sprintf("%q", s.Key) })
 	dir, m := filepath.Dir(path), Manifest{}
-	if gone == nil || atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
+	if len(gone) == 0 || atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
 		return nil
 	}
 	return config.Errorf("%s: unknown key %s. fedsim %s (revision %s) made the run, and can open it if it has the key. Here fedsim export --run %s works, and summary.json can be read. "+

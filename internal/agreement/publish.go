@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -89,14 +90,9 @@ func agreedKeys(c config.Config) []*config.Key {
 }
 
 // Other names the settings that another agreement has otherwise, in order.
-func (p *Public) Other(o *Public) (list []string) {
-	for _, k := range agreedKeys(p.Config) {
-		if p.Config.Text(k) != o.Config.Text(k) {
-			list = append(list, k.Name)
-		}
-	}
-	slices.Sort(list)
-	return list
+func (p *Public) Other(o *Public) []string {
+	other := slices.DeleteFunc(agreedKeys(p.Config), func(k *config.Key) bool { return p.Config.Text(k) == o.Config.Text(k) })
+	return slices.Sorted(slices.Values(lists.Map(other, func(k *config.Key) string { return k.Name })))
 }
 
 // stated stands for features, and for a start, that are in the facts. The files that the server read them from are private.

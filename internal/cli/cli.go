@@ -66,12 +66,7 @@ type Program struct {
 // more. A signal of more that the process was started to ignore, as nohup does with SIGHUP, stays ignored. fednode
 // reads files again on SIGHUP and so names none.
 func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	for _, s := range more {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
-	}
+	signals := append([]os.Signal{os.Interrupt, syscall.SIGTERM}, slices.DeleteFunc(slices.Clone(more), signal.Ignored)...)
 	// A reader that closed its pipe gives an error of writing, which ends the command as other errors do: it cleans up.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
@@ -170,13 +165,9 @@ func asWritten(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // ExamplesOf returns the examples of a command, such as "fedsim data get".
-func (p Program) ExamplesOf(command string) (list []string) {
-	for line := range strings.Lines(p.Examples) {
-		if line = strings.TrimSpace(line); line == command || strings.HasPrefix(line, command+" ") {
-			list = append(list, line)
-		}
-	}
-	return list
+func (p Program) ExamplesOf(command string) []string {
+	lines := strings.Split(p.Examples, "\n")
+	return slices.DeleteFunc(lines, func(line string) bool { return line != command && !strings.HasPrefix(line, command+" ") })
 }
 
 // Run parses the arguments into the tree, runs the command, reports its error and returns the exit code.

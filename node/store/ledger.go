@@ -18,6 +18,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -316,13 +317,9 @@ func later(a, b time.Time) time.Time {
 func (l *Ledger) Latest() time.Time { return lastDate(l.charges()) }
 
 // Since returns the charges with noise from a time on. A charge whose time the ledger does not have is among them.
-func (l *Ledger) Since(t time.Time) (list []Dated) {
-	for _, e := range l.charges() {
-		if len(e.Events) > 0 && (e.At.IsZero() || !e.At.Before(t)) {
-			list = append(list, e.Dated)
-		}
-	}
-	return list
+func (l *Ledger) Since(t time.Time) []Dated {
+	of := slices.DeleteFunc(slices.Clone(l.charges()), func(e entry) bool { return len(e.Events) == 0 || !e.At.IsZero() && e.At.Before(t) })
+	return lists.Map(of, func(e entry) Dated { return e.Dated })
 }
 
 // Close lets go of the file.
