@@ -193,7 +193,7 @@ func (f *Flags) MakeFlags() {
 			}
 			fields = append(fields, reflect.StructField{
 				Name: fmt.Sprintf("Key%d", i), Type: kind,
-				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q sep:\"none\" help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), Group(k))),
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q sep:\"none\" help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), group(k))),
 			})
 		}
 	}
@@ -376,8 +376,8 @@ func Notify[T any](list []T, s Streams) {
 	}
 }
 
-// groups holds the names of the keys by the headings of a command's help; the others stand under Training.
-var groups = map[string][]string{
+// Groups holds the names of the keys by the headings of a command's help; the others stand under Training.
+var Groups = map[string][]string{
 	"Data:": {
 		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
 		"features", "feedback", "public-users", "public-ids", "public-binary",
@@ -387,9 +387,9 @@ var groups = map[string][]string{
 	"Output:":   {"out", "name", "baselines", "workers"},
 }
 
-// Group returns the heading of a command's help under which the flag of a key stands.
-func Group(k *config.Key) string {
-	for heading, names := range groups {
+// group returns the heading of a command's help under which the flag of a key stands.
+func group(k *config.Key) string {
+	for heading, names := range Groups {
 		if slices.Contains(names, k.Name) {
 			return heading
 		}

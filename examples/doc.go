@@ -1,3 +1,0 @@
-// Package examples has only tests: they build the programs below and run them as a reader
-// would.
-package examples
