@@ -1,4 +1,4 @@
-package download
+package internal_test
 
 import (
 	"archive/zip"
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/dataset/download"
 	"github.com/fedsim/fedsim/internal/dataset/published"
 )
 
@@ -103,23 +104,25 @@ func testArchive(t *testing.T) []byte {
 }
 
 // start serves a site and returns parameters to download from it into a fresh cache.
-func start(t *testing.T, s *site) Params {
+func start(t *testing.T, s *site) download.Params {
 	t.Helper()
 	if s.archive == nil {
 		s.archive = testArchive(t)
 	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	return Params{Client: server.Client(), Mirror: server.URL + "/data/", Cache: published.Cache(filepath.Join(t.TempDir(), "a", "cache"))}
+	return download.Params{Client: server.Client(), Mirror: server.URL + "/data/", Cache: published.Cache(filepath.Join(t.TempDir(), "a", "cache"))}
 }
 
-func path(p Params, suffix string) string { return filepath.Join(string(p.Cache), small+".zip"+suffix) }
+func path(p download.Params, suffix string) string {
+	return filepath.Join(string(p.Cache), small+".zip"+suffix)
+}
 
 // small is the set whose digest is not built in, so that a test can choose its content.
 const small = "ml-latest-small"
 
 // holds reports when the cache does not hold exactly these files, by their suffix.
-func holds(t *testing.T, p Params, suffixes ...string) {
+func holds(t *testing.T, p download.Params, suffixes ...string) {
 	t.Helper()
 	var got, want []string
 	entries, err := os.ReadDir(string(p.Cache))
@@ -147,7 +150,7 @@ func TestGet(t *testing.T) {
 		}
 		last, total = d, of
 	}
-	got, err := Get(context.Background(), small, p)
+	got, err := download.Get(context.Background(), small, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +174,7 @@ func TestGet(t *testing.T) {
 
 	p.Progress = nil
 	// Once there and right, nothing is asked for; once wrong, it is replaced.
-	again, err := Get(context.Background(), small, p)
+	again, err := download.Get(context.Background(), small, p)
 	if got.Downloaded = 0; err != nil || again != got || s.requests.Load() != 1 {
 		t.Errorf("the second time: %+v, %v, %d requests, want %+v and 1", again, err, s.requests.Load(), got)
 	}
@@ -179,7 +182,7 @@ func TestGet(t *testing.T) {
 		if err = os.WriteFile(path(p, spoilt), []byte("spoilt"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if again, err = Get(context.Background(), small, p); err != nil || again.Downloaded != size {
+		if again, err = download.Get(context.Background(), small, p); err != nil || again.Downloaded != size {
 			t.Errorf("over a spoilt %s: %d bytes came, %v, want %d", spoilt, again.Downloaded, err, size)
 		}
 	}
@@ -200,8 +203,8 @@ func TestGetResumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &site{cut: 50} // five attempts
 			p := start(t, s)
-			_, err := Get(context.Background(), small, p)
-			var partial *PartialError
+			_, err := download.Get(context.Background(), small, p)
+			var partial *download.PartialError
 			if !errors.As(err, &partial) || !errors.Is(err, io.ErrUnexpectedEOF) || partial.Want != int64(len(s.archive)) {
 				t.Fatalf("error is %v, want a *PartialError of %d bytes", err, len(s.archive))
 			}
@@ -216,13 +219,13 @@ func TestGetResumes(t *testing.T) {
 
 			s.cut = 0
 			c.change(s)
-			got, err := Get(context.Background(), small, p)
-			if s.lastAsk != "bytes=250-" || errors.Is(err, ErrDigest) != c.other {
+			got, err := download.Get(context.Background(), small, p)
+			if s.lastAsk != "bytes=250-" || errors.Is(err, download.ErrDigest) != c.other {
 				t.Fatalf("asked for %q, %v", s.lastAsk, err)
 			}
 			if c.other {
 				holds(t, p)
-				got, err = Get(context.Background(), small, p)
+				got, err = download.Get(context.Background(), small, p)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -239,7 +242,7 @@ func TestGetResumes(t *testing.T) {
 func TestGetResumesWithin(t *testing.T) {
 	s := &site{cut: 40 << 10}
 	p := start(t, s)
-	got, err := Get(context.Background(), small, p)
+	got, err := download.Get(context.Background(), small, p)
 	if err != nil || s.requests.Load() != 3 || got.Downloaded != int64(len(s.archive)) {
 		t.Errorf("%d requests brought %d bytes, %v, want 3 and %d", s.requests.Load(), got.Downloaded, err, len(s.archive))
 	}
@@ -254,7 +257,7 @@ func TestGetWholePart(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(string(p.Cache), 0o700), os.WriteFile(path(p, ".part"), append(bytes.Clone(s.archive), extra...), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Get(context.Background(), small, p)
+		got, err := download.Get(context.Background(), small, p)
 		if want := int64(len(extra) * len(s.archive)); err != nil || got.Downloaded != want {
 			t.Errorf("%s: %d bytes came, %v, want %d", name, got.Downloaded, err, want)
 		}
@@ -267,15 +270,15 @@ func TestGetWholePart(t *testing.T) {
 func TestGetWrongDigest(t *testing.T) {
 	s := &site{}
 	p := start(t, s)
-	_, err := Get(context.Background(), "ml-1m", p)
+	_, err := download.Get(context.Background(), "ml-1m", p)
 	want := fmt.Sprintf("%sml-1m.zip: wrong digest: md5 of the %d bytes that came is %x, want c4d9eecfca2ab87c1945afe126590906; they were removed, and nothing else was",
 		p.Mirror, len(s.archive), md5.Sum(s.archive))
-	if !errors.Is(err, ErrDigest) || err.Error() != want {
+	if !errors.Is(err, download.ErrDigest) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	holds(t, p)
 
-	if _, err = Get(context.Background(), small, p); err != nil {
+	if _, err = download.Get(context.Background(), small, p); err != nil {
 		t.Fatal(err)
 	}
 	if err = os.Remove(path(p, ".json")); err != nil { // so that it is got again
@@ -283,7 +286,7 @@ func TestGetWrongDigest(t *testing.T) {
 	}
 	good := s.archive
 	s.md5, s.archive = fmt.Sprintf("%X  %s.zip\n", md5.Sum([]byte("other")), small), []byte("something")
-	if _, err = Get(context.Background(), small, p); !errors.Is(err, ErrDigest) || !strings.Contains(err.Error(), fmt.Sprintf("want %x", md5.Sum([]byte("other")))) {
+	if _, err = download.Get(context.Background(), small, p); !errors.Is(err, download.ErrDigest) || !strings.Contains(err.Error(), fmt.Sprintf("want %x", md5.Sum([]byte("other")))) {
 		t.Errorf("error is %v, want ErrDigest", err)
 	}
 	if text, err := os.ReadFile(path(p, "")); err != nil || !bytes.Equal(text, good) {
@@ -300,7 +303,7 @@ func TestGetBadDigestFile(t *testing.T) {
 	} {
 		s := &site{md5: text}
 		p := start(t, s)
-		if _, err := Get(context.Background(), small, p); !errors.Is(err, ErrDigest) || !strings.HasSuffix(err.Error(), want) {
+		if _, err := download.Get(context.Background(), small, p); !errors.Is(err, download.ErrDigest) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: error is %v, want %s", text, err, want)
 		}
 		if s.requests.Load() != 0 {
@@ -313,15 +316,15 @@ func TestGetRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, name := range []string{small, "ml-1m"} {
-		p := Params{Mirror: server.URL, Cache: published.Cache(t.TempDir())}
-		_, err := Get(context.Background(), name, p)
+		p := download.Params{Mirror: server.URL, Cache: published.Cache(t.TempDir())}
+		_, err := download.Get(context.Background(), name, p)
 		if err == nil || !strings.HasSuffix(err.Error(), ": the server answered 404 Not Found") || !strings.HasPrefix(err.Error(), server.URL+"/"+name+".zip") {
 			t.Errorf("%s: error is %v, want the address and 404 Not Found", name, err)
 		}
 		holds(t, p)
 	}
 	server.Close()
-	if _, err := Get(context.Background(), "ml-1m", Params{Mirror: server.URL, Cache: published.Cache(t.TempDir())}); err == nil ||
+	if _, err := download.Get(context.Background(), "ml-1m", download.Params{Mirror: server.URL, Cache: published.Cache(t.TempDir())}); err == nil ||
 		!strings.HasPrefix(err.Error(), server.URL+"/ml-1m.zip: ") {
 		t.Errorf("no server: error is %v, want the address", err)
 	}
@@ -332,7 +335,7 @@ func TestGetUnknown(t *testing.T) {
 		"ml-2m":     `"ml-2m" is not a set that can be downloaded; want one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest-small`,
 		"libimseti": "libimseti is not a set that can be downloaded: fedsim knows no address of it that will last; look for it at http",
 	} {
-		if _, err := Get(context.Background(), name, Params{}); !errors.Is(err, ErrUnknown) || !strings.HasPrefix(err.Error(), want) {
+		if _, err := download.Get(context.Background(), name, download.Params{}); !errors.Is(err, download.ErrUnknown) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 	}
@@ -344,20 +347,20 @@ func TestGetInterrupted(t *testing.T) {
 	p := start(t, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.Progress = func(_, _ int64) { cancel() }
-	_, err := Get(ctx, small, p)
-	var partial *PartialError
+	_, err := download.Get(ctx, small, p)
+	var partial *download.PartialError
 	if !errors.As(err, &partial) || !errors.Is(err, context.Canceled) || partial.Have == 0 || partial.Have > 1000 {
 		t.Fatalf("error is %v, want a *PartialError that wraps context.Canceled", err)
 	}
 	holds(t, p, ".part")
 	p.Progress, s.cut = nil, 0
-	got, err := Get(context.Background(), small, p)
+	got, err := download.Get(context.Background(), small, p)
 	if err != nil || got.Downloaded != int64(len(s.archive))-partial.Have || s.lastAsk != fmt.Sprintf("bytes=%d-", partial.Have) {
 		t.Errorf("asked for %q, %d bytes came, %v, want the rest after %d", s.lastAsk, got.Downloaded, err, partial.Have)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if _, err = Get(ended, "ml-1m", p); !errors.Is(err, context.Canceled) {
+	if _, err = download.Get(ended, "ml-1m", p); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}
 }
@@ -370,14 +373,14 @@ func TestGetDiskErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var at *os.PathError
-	if _, err := Get(context.Background(), small, p); !errors.As(err, &at) {
+	if _, err := download.Get(context.Background(), small, p); !errors.As(err, &at) {
 		t.Errorf("the cache is below a file: error is %v, want an *os.PathError", err)
 	}
 	p = start(t, &site{})
 	if err := os.MkdirAll(path(p, ".part"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Get(context.Background(), small, p); !errors.As(err, &at) || at.Path != path(p, ".part") {
+	if _, err := download.Get(context.Background(), small, p); !errors.As(err, &at) || at.Path != path(p, ".part") {
 		t.Errorf("the part is a folder: error is %v, want an *os.PathError", err)
 	}
 	p = start(t, &site{})
@@ -387,7 +390,7 @@ func TestGetDiskErrors(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(string(p.Cache), 0o700), os.Symlink("/dev/full", path(p, ".part"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Get(context.Background(), small, p); !errors.As(err, &at) || at.Op != "write" {
+	if _, err := download.Get(context.Background(), small, p); !errors.As(err, &at) || at.Op != "write" {
 		t.Errorf("the disk is full: error is %v, want an *os.PathError of a write", err)
 	}
 }
@@ -430,13 +433,13 @@ func TestGetStalls(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := Params{Client: &http.Client{Transport: respond}, Cache: published.Cache(filepath.Join(dir, name))}
+			p := download.Params{Client: &http.Client{Transport: respond}, Cache: published.Cache(filepath.Join(dir, name))}
 			begin := time.Now()
-			_, err := Get(context.Background(), "ml-1m", p)
-			if !errors.Is(err, ErrStalled) || time.Since(begin) != time.Minute {
+			_, err := download.Get(context.Background(), "ml-1m", p)
+			if !errors.Is(err, download.ErrStalled) || time.Since(begin) != time.Minute {
 				t.Errorf("%s: %v after %v, want ErrStalled after a minute", name, err, time.Since(begin))
 			}
-			var partial *PartialError
+			var partial *download.PartialError
 			if name == "no body" && (!errors.As(err, &partial) || partial.Have != 4 || partial.Want != 1000) {
 				t.Errorf("%s: error is %v, want a *PartialError of 4 of 1000 bytes", name, err)
 			}
@@ -447,13 +450,13 @@ func TestGetStalls(t *testing.T) {
 // TestGetTooLarge: what no published set can be is not kept.
 func TestGetTooLarge(t *testing.T) {
 	dir := t.TempDir()
-	p := Params{Cache: published.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
+	p := download.Params{Cache: published.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusOK, ContentLength: 9 << 30, Body: io.NopCloser(strings.NewReader("some")),
 		}, nil
 	})}}
 	want := "https://files.grouplens.org/datasets/movielens/ml-1m.zip: sends more than any published set, 9663676416 bytes"
-	if _, err := Get(context.Background(), "ml-1m", p); err == nil || err.Error() != want {
+	if _, err := download.Get(context.Background(), "ml-1m", p); err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -465,7 +468,7 @@ func TestGetTooLarge(t *testing.T) {
 // not believed.
 func TestGetStrangeRange(t *testing.T) {
 	dir := t.TempDir()
-	p := Params{Cache: published.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
+	p := download.Params{Cache: published.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusPartialContent, Header: http.Header{"Content-Range": {"bytes 3-9/10"}}, Body: io.NopCloser(strings.NewReader("3456789")),
 		}, nil
@@ -475,7 +478,7 @@ func TestGetStrangeRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `https://files.grouplens.org/datasets/movielens/ml-1m.zip: the server sent the range "bytes 3-9/10", want bytes from 2 on with the size of the whole; remove ` + part + ` to start anew`
-	if _, err := Get(context.Background(), "ml-1m", p); err == nil || err.Error() != want {
+	if _, err := download.Get(context.Background(), "ml-1m", p); err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	if text, err := os.ReadFile(part); err != nil || string(text) != "01" {

@@ -1,4 +1,4 @@
-package download_test
+package internal_test
 
 import (
 	"archive/zip"

@@ -1,8 +1,10 @@
-package testutil
+package internal_test
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 type inner struct {
@@ -45,9 +47,9 @@ func TestFields(t *testing.T) {
 		"what is left out":     {func(r *role) { r.left++ }, false},
 	} {
 		r := fresh()
-		before := Fields(r, "left")
+		before := testutil.Fields(r, "left")
 		c.change(r)
-		if got := Fields(r, "left") != before; got != c.shows {
+		if got := testutil.Fields(r, "left") != before; got != c.shows {
 			t.Errorf("a write to %s: shows %t, want %t", what, got, c.shows)
 		}
 	}
