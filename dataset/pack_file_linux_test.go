@@ -1,4 +1,4 @@
-package pack_test
+package dataset_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package pack_test
+package dataset_test
 
 import (
 	"bytes"
@@ -22,6 +22,13 @@ import (
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/internal/dataset/pack"
 	"github.com/fedsim/fedsim/internal/dataset/synthetic"
+)
+
+// The bounds of a packed file, as packed.md has them, for tests that make one by hand.
+const (
+	packMagic  = "FEDSIMP1"
+	packTail   = 8 + 32 + len(packMagic) // the length of the footer, the digest, and the magic again
+	packLevels = 65_536
 )
 
 // packedBytes is a set in the packed form.
@@ -179,7 +186,7 @@ func TestPackedRatings(t *testing.T) {
 // TestRawRatings: more distinct ratings than a scale may have steps stand as floats.
 func TestRawRatings(t *testing.T) {
 	lo, hi := 0., 1.
-	list := make([]read.Rating, pack.MostLevels+10)
+	list := make([]read.Rating, packLevels+10)
 	for k := range list {
 		list[k] = read.Rating{User: string(rune('a' + k%3)), Item: "i" + string(rune(0x4e00+k/3)), Value: float64(k) / float64(len(list))}
 	}
@@ -213,25 +220,25 @@ func TestRawRatings(t *testing.T) {
 // rebuilt is a packed file with its footer changed, and a digest that holds.
 func rebuilt(t testing.TB, b []byte, change func(footer map[string]any, sections []byte) []byte) []byte {
 	t.Helper()
-	tail := len(b) - pack.Tail
+	tail := len(b) - packTail
 	at := tail - int(binary.LittleEndian.Uint64(b[tail:]))
 	var footer map[string]any
 	if err := json.Unmarshal(b[at:tail], &footer); err != nil {
 		t.Fatal(err)
 	}
-	sections := change(footer, slices.Clone(b[len(pack.One):at]))
+	sections := change(footer, slices.Clone(b[len(packMagic):at]))
 	text, err := json.Marshal(footer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sealed(slices.Concat([]byte(pack.One), sections, text), len(text))
+	return sealed(slices.Concat([]byte(packMagic), sections, text), len(text))
 }
 
 // sealed adds the tail to a packed file.
 func sealed(b []byte, footer int) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(footer))
 	sum := sha256.Sum256(b)
-	return append(append(b, sum[:]...), pack.One...)
+	return append(append(b, sum[:]...), packMagic...)
 }
 
 // TestPackedByHand: a file that was written out by the description (dataset/packed.md) alone.
@@ -294,7 +301,7 @@ func TestHostilePackedFiles(t *testing.T) {
 		"half":                {good[:len(good)/2], "cut off"},
 		"damaged":             {damaged(9), "SHA-256"},
 		"damaged digest":      {damaged(len(good) - 20), "SHA-256"},
-		"long footer":         {damaged(len(good) - pack.Tail + 6), "a footer of"},
+		"long footer":         {damaged(len(good) - packTail + 6), "a footer of"},
 		"no footer":           {rebuilt(t, good, func(f map[string]any, s []byte) []byte { clear(f); return s }), "sections"},
 		"footer of text":      {sealed([]byte("FEDSIMP1{]"), 2), "no JSON"},
 		"users":               {set("users", 4), "sections"},
@@ -391,11 +398,11 @@ func (w *limitedWriter) Write(b []byte) (int, error) {
 // ratings that are read as the same.
 func FuzzPacked(f *testing.F) {
 	good := packedBytes(f, smallSet(f))
-	f.Add(good[len(pack.One):len(good)-pack.Tail], uint16(len(good)))
-	tail := len(good) - pack.Tail
-	f.Add(good[len(pack.One):tail], uint16(binary.LittleEndian.Uint64(good[tail:])))
+	f.Add(good[len(packMagic):len(good)-packTail], uint16(len(good)))
+	tail := len(good) - packTail
+	f.Add(good[len(packMagic):tail], uint16(binary.LittleEndian.Uint64(good[tail:])))
 	f.Fuzz(func(t *testing.T, body []byte, footer uint16) {
-		set, err := pack.FromBytes(t.Context(), sealed(append([]byte(pack.One), body...), int(footer)), pack.Options{})
+		set, err := pack.FromBytes(t.Context(), sealed(append([]byte(packMagic), body...), int(footer)), pack.Options{})
 		if err != nil {
 			return
 		}
