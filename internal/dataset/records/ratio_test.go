@@ -1,4 +1,4 @@
-package files
+package records_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
+	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
@@ -43,8 +44,8 @@ func TestRatioOfPackedFiles(t *testing.T) {
 			if packed.Len()*200 > 64*mib {
 				t.Fatalf("%d bytes of zeros are packed into %d, not under the ratio", size*mib, packed.Len())
 			}
-			in := Input{ReadCloser: io.NopCloser(packed), Path: "ratings"}
-			if _, err = in.Unwrap(t.Context(), Options{Encoding: "utf-8"}); err != nil {
+			in := files.Input{ReadCloser: io.NopCloser(packed), Path: "ratings"}
+			if _, err = in.Unwrap(t.Context(), files.Options{Encoding: "utf-8"}); err != nil {
 				t.Fatal(err)
 			}
 			n, err := io.Copy(io.Discard, in)

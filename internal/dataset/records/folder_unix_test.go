@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package records_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/dataset/files"
 	_ "github.com/fedsim/fedsim/internal/effort" // spares processor time
 )
 
@@ -29,14 +30,14 @@ func TestFolderWithoutPermission(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil { //nolint:gosec // it is what the test is about
 			t.Fatal(err)
 		}
-		if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, fs.ErrPermission) {
+		if _, err := files.Open(t.Context(), dir, files.Options{}); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("a folder of mode %#o: %v", mode, err)
 		}
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Open(t.Context(), dir, Options{}); err != nil || s.File != "ratings.csv" {
+	if s, err := files.Open(t.Context(), dir, files.Options{}); err != nil || s.File != "ratings.csv" {
 		t.Errorf("a folder that may be read: %v, %v", s, err)
 	}
 }
@@ -52,7 +53,7 @@ func TestFolderWithPipe(t *testing.T) {
 	}
 	found := make(chan string, 1)
 	go func() {
-		s, err := Open(t.Context(), dir, Options{Holds: func(context.Context, Input) bool { return true }})
+		s, err := files.Open(t.Context(), dir, files.Options{Holds: func(context.Context, files.Input) bool { return true }})
 		if err != nil {
 			found <- err.Error()
 			return
