@@ -1,4 +1,4 @@
-package inputproof
+package secagg_test
 
 import (
 	"errors"
@@ -8,14 +8,15 @@ import (
 
 	"filippo.io/edwards25519"
 
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-var bounds = []Bound{{Len: 37, LInf: 5, Squares: 100}, {Len: 3, LInf: 1, Squares: 2}, {Len: 90, LInf: 1000, Squares: 1_500_000}}
+var bounds = []inputproof.Bound{{Len: 37, LInf: 5, Squares: 100}, {Len: 3, LInf: 1, Squares: 2}, {Len: 90, LInf: 1000, Squares: 1_500_000}}
 
-func shapeOf(t testing.TB, list []Bound) *Shape {
+func shapeOf(t testing.TB, list []inputproof.Bound) *inputproof.Shape {
 	t.Helper()
-	s, err := New(list)
+	s, err := inputproof.New(list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func shapeOf(t testing.TB, list []Bound) *Shape {
 }
 
 // vectorsOf fills vectors to their bounds.
-func vectorsOf(list []Bound, seed uint64) [][]int64 {
+func vectorsOf(list []inputproof.Bound, seed uint64) [][]int64 {
 	r := rand.New(rand.NewPCG(seed, 1))
 	out := make([][]int64, len(list))
 	for k, b := range list {
@@ -41,7 +42,7 @@ func vectorsOf(list []Bound, seed uint64) [][]int64 {
 	return out
 }
 
-func prove(t testing.TB, s *Shape, vectors [][]int64) ([]byte, []*scalar) {
+func prove(t testing.TB, s *inputproof.Shape, vectors [][]int64) ([]byte, []*edwards25519.Scalar) {
 	t.Helper()
 	proof, blindings, err := s.Prove([]byte("here"), vectors, rand.NewChaCha8([32]byte{7}), protocol.Workers(2))
 	if err != nil {
@@ -60,14 +61,14 @@ func TestProofOfVectorsWithinBounds(t *testing.T) {
 		if err := s.Verify([]byte("here"), proof); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Verify([]byte("elsewhere"), proof); !errors.Is(err, ErrRefused) {
+		if err := s.Verify([]byte("elsewhere"), proof); !errors.Is(err, inputproof.ErrRefused) {
 			t.Errorf("in another context: %v", err)
 		}
 		r := rand.New(rand.NewPCG(seed, 2))
 		for range 30 {
 			other := slices.Clone(proof)
 			other[r.IntN(len(proof))] ^= 1 << r.IntN(8)
-			if err := s.Verify([]byte("here"), other); !errors.Is(err, ErrRefused) {
+			if err := s.Verify([]byte("here"), other); !errors.Is(err, inputproof.ErrRefused) {
 				t.Error("a changed proof is accepted")
 			}
 		}
@@ -101,11 +102,11 @@ func TestSumIsOfProvedVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	sums[2][89]++
-	if err := s.Open(proofs, sums, all, protocol.Workers(2)); !errors.Is(err, ErrRefused) {
+	if err := s.Open(proofs, sums, all, protocol.Workers(2)); !errors.Is(err, inputproof.ErrRefused) {
 		t.Errorf("another sum: %v", err)
 	}
 	sums[2][89]--
-	if err := s.Open(proofs[1:], sums, all, protocol.Workers(2)); !errors.Is(err, ErrRefused) {
+	if err := s.Open(proofs[1:], sums, all, protocol.Workers(2)); !errors.Is(err, inputproof.ErrRefused) {
 		t.Errorf("without a client: %v", err)
 	}
 }

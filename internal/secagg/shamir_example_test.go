@@ -1,4 +1,4 @@
-package shamir_test
+package secagg_test
 
 import (
 	"crypto/rand"
@@ -8,7 +8,7 @@ import (
 )
 
 // Any two of three holders recover a secret.
-func Example() {
+func Example_shamir() {
 	secret, err := shamir.NewSecret(rand.Reader)
 	if err != nil {
 		fmt.Println(err)

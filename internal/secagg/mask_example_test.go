@@ -1,4 +1,4 @@
-package mask_test
+package secagg_test
 
 import (
 	"crypto/rand"
@@ -8,7 +8,7 @@ import (
 )
 
 // Two clients hide their values from the party that adds them up.
-func Example() {
+func Example_masks() {
 	var secret [mask.SecretSize]byte // of X25519, the same on both sides
 	if _, err := rand.Read(secret[:]); err != nil {
 		fmt.Println(err)

@@ -1,4 +1,4 @@
-package mask_test
+package secagg_test
 
 import (
 	"bytes"
@@ -110,7 +110,7 @@ func TestUploadSize(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestMaskErrors(t *testing.T) {
 	v := newVector(t, 29, 3)
 	if err := v.AddInts([]int64{5, -6, 7}); err != nil {
 		t.Fatal(err)
@@ -141,8 +141,8 @@ func TestErrors(t *testing.T) {
 		{add(nil), mask.ErrShape, "term 2 of 2 has no mask"},
 		{add(newStream(t, 1, 28, 3)), mask.ErrShape, `term 2 of 2 is a mask of 3 coordinates of 28 bits (vector "V"), the vector has 3 of 29 bits`},
 		{add(newStream(t, 1, 29, 4)), mask.ErrShape, "a mask of 4 coordinates"},
-		{stream.Add(newVector(t, 29, 2)), mask.ErrShape, "the vector has 2 of 29 bits"},
-		{stream.Sub(newVector(t, 30, 3)), mask.ErrShape, "the vector has 3 of 30 bits"},
+		{addMask(newVector(t, 29, 2), stream), mask.ErrShape, "the vector has 2 of 29 bits"},
+		{subMask(newVector(t, 30, 3), stream), mask.ErrShape, "the vector has 3 of 30 bits"},
 		{part(-1, 2), mask.ErrShape, "coordinates -1 to 2 of a vector of 3"},
 		{part(0, 4), mask.ErrShape, "coordinates 0 to 4 of a vector of 3"},
 		{part(2, 1), mask.ErrShape, "coordinates 2 to 1"},

@@ -1,10 +1,11 @@
-package inputproof
+package secagg_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/secagg/inputproof"
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 )
 
@@ -15,7 +16,7 @@ func BenchmarkProof(b *testing.B) {
 		coordinates int
 		linf        int64
 	}{{1000, 250}, {10_000, 250}, {15_532, 250}, {15_532, 4000}, {213_540, 250}} {
-		list := []Bound{{Len: c.coordinates, LInf: c.linf, Squares: 1 << 24}}
+		list := []inputproof.Bound{{Len: c.coordinates, LInf: c.linf, Squares: 1 << 24}}
 		s, x := shapeOf(b, list), vectorsOf(list, 1)
 		proof, _ := prove(b, s, x)
 		v, err := mask.NewVector(29, c.coordinates)

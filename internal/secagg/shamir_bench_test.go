@@ -1,4 +1,4 @@
-package shamir_test
+package secagg_test
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func BenchmarkSplit(b *testing.B) {
 	for _, s := range sizes {
 		b.Run(fmt.Sprintf("k=%d/t=%d", s.holders, s.threshold), func(b *testing.B) {
 			random := rand.NewChaCha8([32]byte{1})
-			holders := indices(s.holders)
+			holders := holdersTo(s.holders)
 			secret, err := shamir.NewSecret(random)
 			if err != nil {
 				b.Fatal(err)
@@ -48,7 +48,7 @@ func BenchmarkSplit(b *testing.B) {
 func BenchmarkCombine(b *testing.B) {
 	for _, s := range sizes {
 		b.Run(fmt.Sprintf("t=%d", s.threshold), func(b *testing.B) {
-			holders := indices(s.threshold)
+			holders := holdersTo(s.threshold)
 			shares, err := shamir.Split(shamir.Secret{}, s.threshold, holders, rand.NewChaCha8([32]byte{1}))
 			if err != nil {
 				b.Fatal(err)
@@ -75,7 +75,7 @@ func BenchmarkCombine(b *testing.B) {
 func BenchmarkNewLagrange(b *testing.B) {
 	for _, s := range sizes {
 		b.Run(fmt.Sprintf("t=%d", s.threshold), func(b *testing.B) {
-			holders := indices(s.threshold)
+			holders := holdersTo(s.threshold)
 			for b.Loop() {
 				if _, err := shamir.NewLagrange(s.threshold, holders); err != nil {
 					b.Fatal(err)
@@ -85,7 +85,7 @@ func BenchmarkNewLagrange(b *testing.B) {
 	}
 }
 
-func indices(n int) []shamir.Index {
+func holdersTo(n int) []shamir.Index {
 	list := make([]shamir.Index, n)
 	for i := range list {
 		list[i] = shamir.Index(i + 1)

@@ -1,4 +1,4 @@
-package shamir_test
+package secagg_test
 
 import (
 	"bytes"

@@ -1,4 +1,5 @@
-package shamir_test
+// Package secagg has only tests: of the parts of a secure sum that are in the packages below.
+package secagg_test
 
 import (
 	"bytes"
@@ -18,10 +19,10 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 )
 
-// TestVectors follows testdata/split.json, which a program in another language
+// TestShamirVectors follows testdata/split.json, which a program in another language
 // computed with integers of its own. Every t shares that stand together recover
 // the secret.
-func TestVectors(t *testing.T) {
+func TestShamirVectors(t *testing.T) {
 	file, err := os.ReadFile("testdata/split.json")
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func TestNewSecretReduces(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestShamirErrors(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{2})
 	good := []shamir.Index{1, 2, 3}
 	shares, err := shamir.Split(shamir.Secret{}, 2, good, random)

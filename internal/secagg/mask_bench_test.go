@@ -1,4 +1,4 @@
-package mask_test
+package secagg_test
 
 import (
 	"crypto/aes"
@@ -109,7 +109,7 @@ func forWidths(b *testing.B, f func(v *mask.Vector, packed []byte) error) {
 	for _, width := range []uint8{8, benchWidth, 32, 61} {
 		b.Run(fmt.Sprintf("bits=%d", width), func(b *testing.B) {
 			v := newVector(b, width, benchLen)
-			if err := newStream(b, 1, width, benchLen).Add(v); err != nil {
+			if err := addMask(v, newStream(b, 1, width, benchLen)); err != nil {
 				b.Fatal(err)
 			}
 			packed := v.AppendPacked(nil)

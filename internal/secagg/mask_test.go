@@ -1,4 +1,4 @@
-package mask_test
+package secagg_test
 
 import (
 	"bytes"
@@ -19,9 +19,9 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 )
 
-// TestVectors follows testdata/masks.json, which a program in another language
+// TestMaskVectors follows testdata/masks.json, which a program in another language
 // computed with OpenSSL's AES and integers of any size.
-func TestVectors(t *testing.T) {
+func TestMaskVectors(t *testing.T) {
 	file, err := os.ReadFile("testdata/masks.json")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestVectors(t *testing.T) {
 			equal("the key", key[:], v.Key)
 
 			x := newVector(t, v.Width, len(v.Ints))
-			if err = m.stream(t).Add(x); err != nil {
+			if err = addMask(x, m.stream(t)); err != nil {
 				t.Fatal(err)
 			}
 			equal("the mask", x.AppendPacked(nil), v.Mask)
@@ -76,7 +76,7 @@ func TestVectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal("the masked vector", x.AppendPacked(nil), v.Masked)
-			if err = m.stream(t).Sub(x); err != nil {
+			if err = subMask(x, m.stream(t)); err != nil {
 				t.Fatal(err)
 			}
 			equal("the vector", x.AppendPacked(nil), v.Packed)
@@ -255,7 +255,7 @@ func distinct(t *testing.T, m masking, keys map[[16]byte]masking, blocks map[str
 		return
 	}
 	v := newVector(t, m.spec.Width, m.spec.Len)
-	if err = m.stream(t).Add(v); err != nil {
+	if err = addMask(v, m.stream(t)); err != nil {
 		t.Fatal(err)
 	}
 	block := string(v.AppendPacked(nil)[:16])
@@ -273,7 +273,7 @@ func TestWipe(t *testing.T) {
 		t.Error("a wiped stream is not the zero stream")
 	}
 	v := newVector(t, 29, 5)
-	if err := s.Add(v); err == nil || !strings.Contains(err.Error(), "term 1 of 1") {
+	if err := addMask(v, s); err == nil || !strings.Contains(err.Error(), "term 1 of 1") {
 		t.Errorf("adding a wiped stream: %v, want an error that names the term", err)
 	}
 }

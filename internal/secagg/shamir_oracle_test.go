@@ -1,4 +1,4 @@
-package shamir_test
+package secagg_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 )
 
-// The oracle: the scheme of the package comment in math/big, coefficients to
+// The oracle of package shamir: the scheme of its comment in math/big, coefficients to
 // powers and Lagrange's formula as it is written.
 
 // order is ℓ, from RFC 8032, section 5.1.
@@ -93,15 +93,9 @@ func secretOf(t fatal, x *big.Int) shamir.Secret {
 	return s
 }
 
-// fatal is the part that *testing.T and *rapid.T share.
-type fatal interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
-// TestOracle checks the oracle on numbers that one can check by hand:
+// TestShamirOracle checks the oracle on numbers that one can check by hand:
 // 3 + 2x + x² is 6, 11, 18 at 1, 2, 3.
-func TestOracle(t *testing.T) {
+func TestShamirOracle(t *testing.T) {
 	c := []*big.Int{big.NewInt(3), big.NewInt(2), big.NewInt(1)}
 	x := []*big.Int{big.NewInt(1), big.NewInt(2), big.NewInt(3)}
 	want := []*big.Int{big.NewInt(6), big.NewInt(11), big.NewInt(18)}

@@ -1,4 +1,4 @@
-package mask_test
+package secagg_test
 
 import (
 	"crypto/aes"
@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 )
 
-// The oracle: the package comment, step by step, with HKDF spelled out over
+// The oracle of package mask: its comment, step by step, with HKDF spelled out over
 // crypto/hmac, AES one block at a time, and integers of any size.
 
 // masking is everything that a mask depends on.
@@ -130,9 +130,9 @@ type fatal interface {
 	Fatalf(format string, args ...any)
 }
 
-// TestOracle checks the packing of the oracle by hand: 1, 2 and -1 in 12 bits are
+// TestMaskOracle checks the packing of the oracle by hand: 1, 2 and -1 in 12 bits are
 // the nibbles 1 0 0, 2 0 0, f f f, in bytes with the first nibble low.
-func TestOracle(t *testing.T) {
+func TestMaskOracle(t *testing.T) {
 	got := packed(12, bigs([]int64{1, 2, -1}))
 	if want := []byte{0x01, 0x20, 0x00, 0xff, 0x0f}; !slices.Equal(got, want) {
 		t.Errorf("packed %x, want %x", got, want)
@@ -140,6 +140,16 @@ func TestOracle(t *testing.T) {
 	if got, want := unpacked(12, 3, got), []int64{1, 2, -1}; !slices.Equal(got, want) {
 		t.Errorf("unpacked %v, want %v", got, want)
 	}
+}
+
+// addMask adds a mask to a vector.
+func addMask(dst *mask.Vector, s *mask.Stream) error {
+	return mask.AddAll(dst, []mask.Term{{Stream: s}})
+}
+
+// subMask subtracts a mask from a vector.
+func subMask(dst *mask.Vector, s *mask.Stream) error {
+	return mask.AddAll(dst, []mask.Term{{Stream: s, Sub: true}})
 }
 
 func newVector(t fatal, width uint8, length int) *mask.Vector {
