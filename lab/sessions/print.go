@@ -125,8 +125,8 @@ type ArmComparison struct {
 	BySession []float64 `json:"by_session"`
 }
 
-// compare compares learning on with each other arm, seed by seed.
-func compare(points []Point) (list []ArmComparison) {
+// Compare compares learning on with each other arm, seed by seed.
+func Compare(points []Point) (list []ArmComparison) {
 	last := slices.MaxFunc(points, func(a, b Point) int { return a.Session - b.Session }).Session
 	if last < 2 {
 		return nil

@@ -107,7 +107,7 @@ func Run(ctx context.Context, c config.Config, set *dataset.Set, d Design, dir s
 		}
 	}
 	r := &Result{Algorithm: about.Name, Data: set.Name, Sessions: d.Sessions, Total: d.Total, Delta: s.delta, Shares: d.Shares, Points: s.points}
-	r.Compared = compare(s.points)
+	r.Compared = Compare(s.points)
 	return r, nil
 }
 

@@ -1,4 +1,4 @@
-package sessions
+package lab_test
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/lab/sessions"
 )
 
 // year has three users and four items. Users a and b are there from the start, c comes late; item z appears late.
@@ -40,7 +41,7 @@ func named(s *dataset.Set) string {
 
 // The parts are written out by hand. Nine ratings in three parts begin at the times 4 and 7.
 func TestCut(t *testing.T) {
-	periods, err := Cut(year(), 2)
+	periods, err := sessions.Cut(year(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,28 +67,28 @@ func TestCut(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := Cut(year(), 9); err == nil || !strings.Contains(err.Error(), "study fewer") {
+	if _, err := sessions.Cut(year(), 9); err == nil || !strings.Contains(err.Error(), "study fewer") {
 		t.Errorf("nine sessions of nine ratings: %v", err)
 	}
 	bare := year()
 	bare.Times = nil
-	if _, err := Cut(bare, 2); err == nil || !strings.Contains(err.Error(), "synthetic:moving") {
+	if _, err := sessions.Cut(bare, 2); err == nil || !strings.Contains(err.Error(), "synthetic:moving") {
 		t.Errorf("without times: %v", err)
 	}
 }
 
 // Gains of two seeds by hand: (0.1+0.3)/2 and (0.1-0.1)/2 have the mean 0.1 and the deviation 0.1·√2.
 func TestCompare(t *testing.T) {
-	var points []Point
+	var points []sessions.Point
 	for seed, rmse := range [][][2]float64{{{1, 1}, {0.9, 1}, {0.7, 1}}, {{1, 1}, {0.9, 1}, {1.1, 1}}} {
 		for s, x := range rmse {
-			for k, arm := range []Arm{LearningOn, Anew, Once} {
-				points = append(points, Point{Arm: arm, Seed: uint64(seed), Session: s + 1, RMSE: x[min(k, 1)]})
+			for k, arm := range []sessions.Arm{sessions.LearningOn, sessions.Anew, sessions.Once} {
+				points = append(points, sessions.Point{Arm: arm, Seed: uint64(seed), Session: s + 1, RMSE: x[min(k, 1)]})
 			}
 		}
 	}
-	for i, c := range compare(points) {
-		if c.With != Arms[i+1] || c.Seeds != 2 || c.Better != 1 || math.Abs(c.Gain-0.1) > 1e-12 || math.Abs(c.Deviation-0.1*math.Sqrt2) > 1e-12 ||
+	for i, c := range sessions.Compare(points) {
+		if c.With != sessions.Arms[i+1] || c.Seeds != 2 || c.Better != 1 || math.Abs(c.Gain-0.1) > 1e-12 || math.Abs(c.Deviation-0.1*math.Sqrt2) > 1e-12 ||
 			!cmp.Equal(c.BySession, []float64{0.1, 0.1}, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-12 })) {
 			t.Errorf("%+v", c)
 		}

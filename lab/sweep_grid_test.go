@@ -1,4 +1,4 @@
-package sweep_test
+package lab_test
 
 import (
 	"fmt"

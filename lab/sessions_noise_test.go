@@ -1,4 +1,4 @@
-package sessions
+package lab_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/lab/sessions"
 )
 
 // settled has 40 users and 12 items that are all there from the start: the sessions of a study differ in their ratings alone.
@@ -41,7 +42,7 @@ func TestSessionsOfAnArmShareNoNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(t.Context(), c, settled(), Design{Sessions: 3, Total: 9, Shares: forecast.Equal, Seeds: 1}, t.TempDir(), nil)
+	r, err := sessions.Run(t.Context(), c, settled(), sessions.Design{Sessions: 3, Total: 9, Shares: forecast.Equal, Seeds: 1}, t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestSessionsOfAnArmShareNoNoise(t *testing.T) {
 		if p.Seed != 1 {
 			t.Errorf("session %d %s is of seed %d of the study", p.Session, p.Arm, p.Seed)
 		}
-		if p.Arm == Once {
+		if p.Arm == sessions.Once {
 			continue // one session
 		}
 		record, err := lineage.Read(p.Folder)

@@ -1,4 +1,4 @@
-package presets_test
+package lab_test
 
 import (
 	"math"

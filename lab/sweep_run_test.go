@@ -1,4 +1,4 @@
-package sweep_test
+package lab_test
 
 import (
 	"context"
@@ -330,7 +330,7 @@ func TestUnseenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for data, unseen := range map[string][]string{outside: {outside}, inside: nil, "run_test.go": {"run_test.go"}, "synthetic:small": nil, "ratings.csv": nil} {
+	for data, unseen := range map[string][]string{outside: {outside}, inside: nil, "sweep_run_test.go": {"sweep_run_test.go"}, "synthetic:small": nil, "ratings.csv": nil} {
 		f, err := sweep.At(folder, runsOf(t, sweep.Options{}, "data="+data, "epsilon=1", "epsilon=2"))
 		if err != nil {
 			t.Fatal(err)
