@@ -1,4 +1,4 @@
-package ops_test
+package internal_test
 
 import (
 	"errors"
@@ -17,11 +17,11 @@ import (
 // The expected lines are in Prometheus' text format: a round of 4 s with a stage of 3 s, a round that was given up after 2 s,
 // and a client of each state.
 func TestMetricsOfRounds(t *testing.T) {
-	now := noon
+	now := opsNoon
 	m := ops.NewMonitor("aggregator", func() time.Time { return now })
-	get := read(t, m)
+	get := metricsOf(t, m)
 	at := func(seconds int, e protocol.Event) {
-		now = noon.Add(time.Duration(seconds) * time.Second)
+		now = opsNoon.Add(time.Duration(seconds) * time.Second)
 		m.Event(e)
 	}
 	m.Session(protocol.SessionID{1})
@@ -38,8 +38,8 @@ func TestMetricsOfRounds(t *testing.T) {
 	at(8, protocol.Event{Kind: protocol.RoundAborted, Round: 2, Err: &protocol.TooFew{Round: 2, Stage: protocol.StageUnmask}})
 	at(8, protocol.Event{Kind: protocol.RoundAborted, Round: 2, Err: &protocol.Unrecoverable{Round: 2}})
 	at(8, protocol.Event{Kind: protocol.RoundAborted, Round: 2, Err: &protocol.Unproved{Round: 2}})
-	now = noon.Add(65 * time.Second)
-	wants(t, get(), `fedsim_since_sum_seconds{role="aggregator"} 60`, `fedsim_session_running{role="aggregator"} 1`, `fedsim_ready{role="aggregator"} 1`,
+	now = opsNoon.Add(65 * time.Second)
+	wantLines(t, get(), `fedsim_since_sum_seconds{role="aggregator"} 60`, `fedsim_session_running{role="aggregator"} 1`, `fedsim_ready{role="aggregator"} 1`,
 		`fedsim_rounds_aborted_total{reason="too-few-unmask",role="aggregator"} 1`, `fedsim_rounds_aborted_total{reason="too-few-share",role="aggregator"} 0`,
 		`fedsim_rounds_aborted_total{reason="unrecoverable",role="aggregator"} 1`, `fedsim_rounds_aborted_total{reason="unproved",role="aggregator"} 1`,
 		`fedsim_sessions_declined_total{reason="budget",role="aggregator"} 1`, `fedsim_sessions_declined_total{reason="unable",role="aggregator"} 1`,
@@ -49,13 +49,13 @@ func TestMetricsOfRounds(t *testing.T) {
 		`fedsim_clients{role="aggregator",state="connected"} 5`, `fedsim_clients{role="aggregator",state="late"} 1`, `fedsim_clients{role="aggregator",state="excluded"} 1`,
 		`fedsim_clients{role="aggregator",state="silent"} 1`, `fedsim_clients{role="aggregator",state="declining"} 1`)
 	m.Event(protocol.Event{Kind: protocol.SessionEnded})
-	wants(t, get(), `fedsim_since_sum_seconds{role="aggregator"} 0`, `fedsim_session_running{role="aggregator"} 0`)
+	wantLines(t, get(), `fedsim_since_sum_seconds{role="aggregator"} 0`, `fedsim_session_running{role="aggregator"} 0`)
 }
 
 // A client's page has the ε of its own account, and an aggregator's has none.
 func TestMetricsOfEpsilon(t *testing.T) {
 	m := ops.NewMonitor("client", time.Now)
-	get := read(t, m)
+	get := metricsOf(t, m)
 	spent, left := 1.5, 8.5
 	forget := m.Own(func() (*store.Account, error) {
 		return &store.Account{Place: "client 3", Spent: &spent, Left: &left}, nil
@@ -65,7 +65,7 @@ func TestMetricsOfEpsilon(t *testing.T) {
 		m.Own(func() (*store.Account, error) { return nil, errors.New("the disk fails") })
 	}
 	text := get()
-	wants(t, text, `fedsim_epsilon_spent{place="client 3",role="client"} 1.5`, `fedsim_epsilon_left{place="client 3",role="client"} 8.5`,
+	wantLines(t, text, `fedsim_epsilon_spent{place="client 3",role="client"} 1.5`, `fedsim_epsilon_left{place="client 3",role="client"} 8.5`,
 		`fedsim_epsilon_unaccounted{place="client 3",role="client"} 0`, `fedsim_epsilon_unaccounted{place="client 4",role="client"} 1`)
 	if strings.Contains(text, `fedsim_epsilon_spent{place="client 4"`) {
 		t.Error("an epsilon that there is no account of")
@@ -84,7 +84,7 @@ func TestMetricsOfEpsilon(t *testing.T) {
 	}
 }
 
-func wants(t *testing.T, text string, lines ...string) {
+func wantLines(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
 		if !strings.Contains(text, line+"\n") {
@@ -96,8 +96,8 @@ func wants(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// read returns what reads the metrics of a monitor.
-func read(t *testing.T, m *ops.Monitor) func() string {
+// metricsOf returns what reads the metrics of a monitor.
+func metricsOf(t *testing.T, m *ops.Monitor) func() string {
 	t.Helper()
 	return func() string {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)

@@ -1,4 +1,4 @@
-package ops_test
+package internal_test
 
 import (
 	"encoding/xml"
@@ -18,7 +18,7 @@ import (
 // The page shows the rounds and the clients that are late or out. It loads nothing from elsewhere
 // and runs no script. A peer's words are shown as text.
 func TestPage(t *testing.T) {
-	now := noon
+	now := opsNoon
 	m := ops.NewMonitor("aggregator", func() time.Time { return now })
 	m.Session(protocol.SessionID{1})
 	m.Event(protocol.Event{Kind: protocol.RoundOpened, Round: 1})
@@ -71,7 +71,7 @@ func TestPage(t *testing.T) {
 
 // A new session shows no rounds of the last session, and the lists are bounded.
 func TestPageForgets(t *testing.T) {
-	m, _ := serve(t, "aggregator")
+	m, _ := serveMonitor(t, "aggregator")
 	m.Session(protocol.SessionID{1})
 	for i := range uint64(60) {
 		m.Event(protocol.Event{Kind: protocol.RoundOpened, Round: i + 1})
@@ -91,7 +91,7 @@ func TestPageForgets(t *testing.T) {
 // the moment of the view. It also names the clients that the client complains of. An aggregator's
 // page has none of this.
 func TestPageOfAnOwner(t *testing.T) {
-	m, get := serve(t, "client")
+	m, get := serveMonitor(t, "client")
 	text := func(path string) string {
 		_, page := get(path)
 		return page
@@ -99,7 +99,7 @@ func TestPageOfAnOwner(t *testing.T) {
 	m.Session(protocol.SessionID{1})
 	spent, left := 1.2341, 8.7659
 	account := &store.Account{Place: "client 7", Spent: &spent, Left: &left, Delta: 1e-5, Sessions: []store.SessionAccount{{
-		Consent: store.Consent{Session: "ab", Algorithm: "als", Mode: "active", Clients: 20, Rounds: 12, At: noon}, Charged: 3, Spent: &spent}}}
+		Consent: store.Consent{Session: "ab", Algorithm: "als", Mode: "active", Clients: 20, Rounds: 12, At: opsNoon}, Charged: 3, Spent: &spent}}}
 	later := m.Own(func() (*store.Account, error) { return &store.Account{Place: "client 10"}, nil }) // which enrolled first
 	asked := 0
 	forget := m.Own(func() (*store.Account, error) { asked++; return account, nil })

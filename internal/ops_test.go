@@ -1,4 +1,4 @@
-package ops_test
+package internal_test
 
 import (
 	"context"
@@ -14,18 +14,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/fedsim/fedsim/internal/node/ops"
-	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-var _ session.Observer = (*ops.Monitor)(nil)
+var opsNoon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
-func serve(t *testing.T, role string) (*ops.Monitor, func(path string) (int, string)) {
+func serveMonitor(t *testing.T, role string) (*ops.Monitor, func(path string) (int, string)) {
 	t.Helper()
-	m := ops.NewMonitor(role, func() time.Time { return noon })
+	m := ops.NewMonitor(role, func() time.Time { return opsNoon })
 	s := httptest.NewServer(m.Handler())
 	t.Cleanup(s.Close)
 	return m, func(path string) (int, string) {
@@ -45,7 +42,7 @@ func serve(t *testing.T, role string) (*ops.Monitor, func(path string) (int, str
 
 // The expected status and metrics are written down here in full, in Prometheus' text format.
 func TestMonitorShowsWhatWasReported(t *testing.T) {
-	m, get := serve(t, "aggregator")
+	m, get := serveMonitor(t, "aggregator")
 	m.Session(protocol.SessionID{0xab})
 	m.Registered(1)
 	m.Registered(1)
@@ -76,7 +73,7 @@ func TestMonitorShowsWhatWasReported(t *testing.T) {
 // Prometheus' own linter has nothing to say of names, units and help, and every kind of
 // event is there before the first of it.
 func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
-	_, get := serve(t, "client")
+	_, get := serveMonitor(t, "client")
 	_, text := get("/metrics")
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil {
@@ -101,7 +98,7 @@ func TestReady(t *testing.T) {
 	for role, want := range map[string][]int{ // at first, registered, and no longer
 		"aggregator": {200, 200, 200}, "server": {503, 200, 503}, "client": {503, 200, 503},
 	} {
-		m, get := serve(t, role)
+		m, get := serveMonitor(t, role)
 		for i, change := range []int{0, 1, -1} {
 			m.Registered(change)
 			if code, _ := get("/readyz"); code != want[i] {
@@ -117,7 +114,7 @@ func TestReady(t *testing.T) {
 // A process that is not ready says what is missing, in /readyz, /status and a metric. A probe hears that it is not ready, and no name.
 func TestReadyzSaysWhatIsMissing(t *testing.T) {
 	for role, what := range map[string]string{"server": "waits for clients: 4 of 5", "client": "no connection to the aggregator", "aggregator": "it does not listen yet"} {
-		m, get := serve(t, role)
+		m, get := serveMonitor(t, role)
 		m.Waits(what)
 		if code, text := get("/readyz"); code != 503 || !strings.Contains(text, what) {
 			t.Errorf("%s: readyz %d %q", role, code, text)
@@ -150,7 +147,7 @@ func TestReadyzSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestPlacesReloadsAndBuild(t *testing.T) {
-	m, get := serve(t, "aggregator")
+	m, get := serveMonitor(t, "aggregator")
 	m.Places(func() (int, int, []string) { return 5, 4, []string{"client 2"} })
 	m.Reloaded(false)
 	_, text := get("/metrics")
@@ -170,7 +167,7 @@ func TestPlacesReloadsAndBuild(t *testing.T) {
 
 // An owner's spending has the owner's place as a label, so that a probe does not see it.
 func TestProbeNamesNobody(t *testing.T) {
-	m, get := serve(t, "client")
+	m, get := serveMonitor(t, "client")
 	spent := 1.5
 	m.Own(func() (*store.Account, error) { return &store.Account{Place: "client 3", Spent: &spent}, nil })
 	if _, text := get("/metrics"); !strings.Contains(text, `fedsim_epsilon_spent{place="client 3",role="client"} 1.5`) {
@@ -185,7 +182,7 @@ func TestProbeNamesNobody(t *testing.T) {
 
 // Only the owner may read the fault in their own ratings, not others on the machine.
 func TestUnusableInputIsNotExplained(t *testing.T) {
-	m, get := serve(t, "client")
+	m, get := serveMonitor(t, "client")
 	m.Event(protocol.Event{Kind: protocol.InputUnusable, Err: errors.New("rates item 7 with NaN")})
 	if _, text := get("/status"); !strings.Contains(text, "input-unusable") || strings.Contains(text, "item 7") {
 		t.Errorf("status %s", text)
@@ -204,7 +201,7 @@ func TestOnlyThisMachine(t *testing.T) {
 }
 
 func TestFetch(t *testing.T) {
-	m := ops.NewMonitor("server", func() time.Time { return noon })
+	m := ops.NewMonitor("server", func() time.Time { return opsNoon })
 	m.Event(protocol.Event{Kind: protocol.RoundSummed, Round: 2})
 	l, err := ops.Listen("127.0.0.1:0")
 	if err != nil {
@@ -241,7 +238,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // A web page can have its own name resolve to this machine, and then read what a
 // browser on it is answered. It cannot have the browser say another name than its own.
 func TestOtherNamesOfThisMachineAreNotAnswered(t *testing.T) {
-	h := ops.NewMonitor("aggregator", func() time.Time { return noon }).Handler()
+	h := ops.NewMonitor("aggregator", func() time.Time { return opsNoon }).Handler()
 	for host, want := range map[string]int{
 		"127.0.0.1:9464": 200, "127.0.0.2": 200, "localhost:9464": 200, "localhost": 200, "LOCALHOST:80": 200, "[::1]:9464": 200, "[::1]": 200,
 		"evil.example:9464": 403, "evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example:9464": 403,
