@@ -44,7 +44,7 @@ MUTANTS = [
     ("half of the test ratings trained on", "dataset/split/split.go",
      "case u < c.test:\n", "case u < c.test/2:\n", ["./dataset/split"]),
     ("another name of a signed field", "internal/node/session/description.go",
-     '`json:"stage_timeout"`', '`json:"stage_limit"`', ["./internal/node/session"]),
+     '`json:"stage_timeout"`', '`json:"stage_limit"`', ["./internal/node/hub"]),
     ("no rate limit of a party that is let in", "internal/node/hub/carry.go",
      "messagesPerSecond = 20", "messagesPerSecond = 20000", ["./internal/node/hub", "./node"]),
     ("no room in the time that hides how many ratings there are", "node/pace.go",

@@ -1,4 +1,4 @@
-package session_test
+package hub_test
 
 import (
 	"crypto/ed25519"
@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// golden is the description of testdata/descriptor.json.
+// golden is the description of ../session/testdata/descriptor.json.
 func golden() *session.Descriptor {
 	d := &session.Descriptor{Experiment: []byte("the experiment"), Terms: session.Terms{
 		Cohort: protocol.Cohort{Clients: 40, Tolerance: 0.25, Colluders: 0.125, Enrolled: 60, Goal: 35}, Mode: graph.Active, VerifyInputs: true, SitOut: 0.0625,
@@ -45,10 +45,10 @@ func golden() *session.Descriptor {
 	return d
 }
 
-// TestSignedDescription checks the bytes that a server signs. testdata/descriptor.py writes them, and their digest, by
+// TestSignedDescription checks the bytes that a server signs. descriptor.py beside the golden one writes them, and their digest, by
 // rules of its own: it shares no code with this program.
 func TestSignedDescription(t *testing.T) {
-	text, err := os.ReadFile("testdata/descriptor.json")
+	text, err := os.ReadFile("../session/testdata/descriptor.json")
 	if err != nil {
 		t.Fatal(err)
 	}

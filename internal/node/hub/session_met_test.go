@@ -1,10 +1,12 @@
-package session
+package hub_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/internal/node/session"
 )
 
 // Two aggregators run with one key on two machines, as after a state was copied. A party that meets the first, the second and the first again
@@ -14,7 +16,7 @@ func TestTwoAggregatorsOfOneKey(t *testing.T) {
 	for lives, want := range map[string]int{"a": 0, "aaa": 0, "abc": 0, "aabb": 0, "aba": 1, "abca": 1, "abab": 2, "abba": 1} {
 		var said strings.Builder
 		log := zerolog.New(&said)
-		var m Met
+		var m session.Met
 		for _, life := range []byte(lives) {
 			m.Meet([16]byte{life}, &log)
 		}

@@ -1,4 +1,4 @@
-package session_test
+package hub_test
 
 import (
 	"context"
