@@ -1,4 +1,4 @@
-package relay_test
+package aggregator_test
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func BenchmarkClient(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			r := relay.New(relay.Config{Clients: clients, Rounds: 10})
 			begin := func() {
-				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.Announce{Plan: plan}}})
+				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: upstream, Message: &protocol.Announce{Plan: plan}}})
 			}
 			var floor time.Duration
 			n := protocol.ClientID(0)
@@ -67,7 +67,7 @@ func BenchmarkClient(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.RelayAck{Round: 1, Stage: stage, Client: n % clients}}})
+				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: upstream, Message: &protocol.RelayAck{Round: 1, Stage: stage, Client: n % clients}}})
 				n++
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(floor), "of-read")
