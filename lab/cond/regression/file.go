@@ -335,8 +335,8 @@ const (
 	regressionSeed                 = 1 // of the population, not of a run
 )
 
-// parseRegression reads regression[-DECAY[-LABELS]]: σ_i = i^-DECAY, by default 1, and labels in the bottom direction.
-func parseRegression(name string) (Shape, error) {
+// ParseShape reads regression[-DECAY[-LABELS]]: σ_i = i^-DECAY, by default 1, and labels in the bottom direction.
+func ParseShape(name string) (Shape, error) {
 	s := Shape{Rows: regressionRows, Cols: regressionCols, Decay: 1, Labels: BottomLabels, Noise: regressionNoise}
 	parts := strings.Split(name, "-")
 	var err error
@@ -356,7 +356,7 @@ func parseRegression(name string) (Shape, error) {
 
 // openRegression generates the regression of a name.
 func openRegression(ctx context.Context, name string, o synthetic.Options) (*dataset.Set, error) {
-	s, err := parseRegression(name)
+	s, err := ParseShape(name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,8 @@
-package regression
+package cond_test
 
 import (
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,17 +11,14 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	_ "github.com/fedsim/fedsim/lab/cond/regression" // reads tables of regressions
 )
 
-// The bytes of an empty name and an empty word are one zero byte, the separator. Its FNV-1a hash is
-// 0xaf63bd4c8601b7df by the published parameters.
-func TestBucketIsFNV(t *testing.T) {
-	if b := bucket("", "", 1<<30); b != 0x0601b7df {
-		t.Errorf("the empty word is %#x", b)
-	}
-	if bucket("f", "x", 1000) == bucket("f", "y", 1000) || bucket("g", "x", 1000) == bucket("f", "x", 1000) {
-		t.Error("the hash misses the word or the field")
-	}
+// hashed is the value of a word of a private field: FNV-1a of the name of the field, a zero byte and the word, in 1,000 values.
+func hashed(name, word string) int32 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name + "\x00" + word))
+	return int32(h.Sum64() % 1000)
 }
 
 // The table by hand: cities are in text order, with one more value for the missing one; ages are in
@@ -60,8 +58,14 @@ func TestFieldsOfATable(t *testing.T) {
 	if f := p.Fields[1]; f.Size != 33 || f.Values[0] != 0 || f.Values[1] != 1 || f.Values[31] != 31 {
 		t.Errorf("ages are %v of %d", f.Values, f.Size)
 	}
-	if f := p.Private; len(f) != 1 || f[0].Size != privateSize || f[0].Values[0] != f[0].Values[3] || f[0].Values[0] == f[0].Values[1] {
+	if f := p.Private; len(f) != 1 || f[0].Size != 1000 {
 		t.Errorf("private fields are %v", f)
+	} else {
+		for i, v := range f[0].Values {
+			if want := hashed("secret", fmt.Sprint("s", i%3)); v != want {
+				t.Errorf("the private word of row %d is %d, want %d", i, v, want)
+			}
+		}
 	}
 	both := open(false, "label=pay,private=secret")
 	if both.Digest != set.Digest {

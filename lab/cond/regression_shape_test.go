@@ -1,20 +1,22 @@
-package regression
+package cond_test
 
 import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/fedsim/fedsim/lab/cond/regression"
 )
 
 // By definition the Gram matrix of X = √n·UΣVᵀ has trace nΣσ² and Frobenius norm n√Σσ⁴, and Xᵀy =
 // n·VΣŷ, of length n·σ_k where ŷ lies in direction k alone.
 func TestSyntheticRegression(t *testing.T) {
 	const n, p = 300, 6
-	for labels, along := range map[Alignment]float64{
-		TopLabels: 1, BottomLabels: 1. / 36,
-		UniformLabels: math.Sqrt((1 + 1./16 + 1./81 + 1./256 + 1./625 + 1./1296) / 6),
+	for labels, along := range map[regression.Alignment]float64{
+		regression.TopLabels: 1, regression.BottomLabels: 1. / 36,
+		regression.UniformLabels: math.Sqrt((1 + 1./16 + 1./81 + 1./256 + 1./625 + 1./1296) / 6),
 	} {
-		r := New(Shape{Rows: n, Cols: p, Decay: 2, Labels: labels}, 1)
+		r := regression.New(regression.Shape{Rows: n, Cols: p, Decay: 2, Labels: labels}, 1)
 		var trace, square, wantTrace, wantSquare, cross, label float64
 		for a := range p {
 			var xy float64
@@ -50,11 +52,11 @@ func TestSyntheticRegression(t *testing.T) {
 }
 
 func TestSyntheticRegressionRepeats(t *testing.T) {
-	good := Shape{Rows: 20, Cols: 3, Decay: 1, Labels: TopLabels, Noise: .1}
-	if a, b := New(good, 1), New(good, 1); !slices.Equal(a.X, b.X) || !slices.Equal(a.Y, b.Y) {
+	good := regression.Shape{Rows: 20, Cols: 3, Decay: 1, Labels: regression.TopLabels, Noise: .1}
+	if a, b := regression.New(good, 1), regression.New(good, 1); !slices.Equal(a.X, b.X) || !slices.Equal(a.Y, b.Y) {
 		t.Error("one seed made two regressions")
 	}
-	if a, b := New(good, 1), New(good, 2); slices.Equal(a.X, b.X) {
+	if a, b := regression.New(good, 1), regression.New(good, 2); slices.Equal(a.X, b.X) {
 		t.Error("two seeds made one regression")
 	}
 }

@@ -1,4 +1,4 @@
-package regression
+package cond_test
 
 import (
 	"context"
