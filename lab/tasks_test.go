@@ -1,4 +1,4 @@
-package tasks
+package lab_test
 
 import (
 	"math"
@@ -21,7 +21,7 @@ import (
 // taskData are synthetic tasks with the split of a seed.
 type taskData struct {
 	*Tasks
-	tasks *Set
+	tasks *TaskSet
 	test  dataset.Ratings
 	sizes []float64 // n_i that are expected of the training part, which no user decides on
 }
@@ -39,7 +39,7 @@ func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 		t.Fatal(err)
 	}
 	rows := split.Train.ByUser()
-	x := &taskData{Tasks: data, tasks: &Set{Count: shape.Tasks, Dim: shape.Dim, X: data.X}, test: split.Test}
+	x := &taskData{Tasks: data, tasks: &TaskSet{Count: shape.Tasks, Dim: shape.Dim, X: data.X}, test: split.Test}
 	for u := range users {
 		items, values := rows.Row(u)
 		x.tasks.Rows = append(x.tasks.Rows, model.Ratings{Items: items, Values: values})
@@ -50,7 +50,7 @@ func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 	return x
 }
 
-func (x *taskData) rmse(f *Regressions) float64 {
+func (x *taskData) rmse(f *TaskRegressions) float64 {
 	var sum float64
 	for k, y := range x.test.Value {
 		u := int(x.test.User[k])
@@ -80,7 +80,7 @@ func TestTasksSensitivity(t *testing.T) {
 			return of * rng.NormFloat64()
 		}
 		d, m := 1+rng.IntN(6), 1+rng.IntN(40)
-		p := &Set{Count: m, Dim: d, Rows: make([]model.Ratings, 2)} // the second user has none
+		p := &TaskSet{Count: m, Dim: d, Rows: make([]model.Ratings, 2)} // the second user has none
 		for range 2 * d {
 			p.X = append(p.X, draw(1))
 		}
@@ -90,7 +90,7 @@ func TestTasksSensitivity(t *testing.T) {
 				p.Rows[0].Values = append(p.Rows[0].Values, float32(max(-math.MaxFloat32, min(math.MaxFloat32, draw(1)))))
 			}
 		}
-		o := DefaultOptions(pld(math.Inf(1)))
+		o := DefaultTaskOptions(pld(math.Inf(1)))
 		o.Exponent, o.Clip, o.CountCap = 2*rng.Float64(), 0.1+rng.Float64(), 1+9*rng.Float64()
 		o.Headroom = math.Exp(rng.NormFloat64())
 		if unit%4 > 1 {
@@ -140,9 +140,9 @@ func TestTasksSensitivity(t *testing.T) {
 func TestTasksAreLeastSquares(t *testing.T) {
 	x := newTaskData(t, 1, 300, 3)
 	for _, mu := range []float64{0, 0.5, 1} {
-		o := DefaultOptions(pld(math.Inf(1)))
+		o := DefaultTaskOptions(pld(math.Inf(1)))
 		o.Exponent, o.Counts = mu, x.sizes
-		f, err := Solve(x.tasks, o, simulated.New(1, "tasks"))
+		f, err := SolveTasks(x.tasks, o, simulated.New(1, "tasks"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,10 +187,10 @@ func TestTasksAreLeastSquares(t *testing.T) {
 // checks have μ² = 2/σ² + cap/σ_c², or T·clip²/σ² + cap/σ_c². ε is where the closed form of Gaussian
 // privacy has δ. 200,000 draws have a deviation within 1% of σ, except with a chance below 1e-9.
 func TestTasksChargeWhatIsAdded(t *testing.T) {
-	p := &Set{Count: 100, Dim: 5, X: make([]float64, 10), Rows: make([]model.Ratings, 2)}
+	p := &TaskSet{Count: 100, Dim: 5, X: make([]float64, 10), Rows: make([]model.Ratings, 2)}
 	for _, public := range []bool{true, false} {
 		for _, steps := range []int{0, 40} {
-			o := DefaultOptions(pld(3))
+			o := DefaultTaskOptions(pld(3))
 			if public {
 				o.Counts = make([]float64, 100)
 			}
@@ -225,35 +225,35 @@ func TestTasksChargeWhatIsAdded(t *testing.T) {
 }
 
 func TestTasksRefuse(t *testing.T) {
-	good := func() (*Set, Options) {
-		return &Set{Count: 2, Dim: 1, X: []float64{1, 2}, Rows: []model.Ratings{{Items: []int32{0, 1}, Values: []float32{1, 1}}, {}}}, DefaultOptions(pld(1))
+	good := func() (*TaskSet, TaskOptions) {
+		return &TaskSet{Count: 2, Dim: 1, X: []float64{1, 2}, Rows: []model.Ratings{{Items: []int32{0, 1}, Values: []float32{1, 1}}, {}}}, DefaultTaskOptions(pld(1))
 	}
-	for want, spoil := range map[string]func(*Set, *Options){
-		"2 features a user":         func(p *Set, _ *Options) { p.Dim = 2 },
-		"features must be finite":   func(p *Set, _ *Options) { p.X[1] = math.NaN() },
-		"each task needs one":       func(p *Set, _ *Options) { p.Rows[0].Values = p.Rows[0].Values[:1] },
-		"they are from 0 to 1":      func(p *Set, _ *Options) { p.Rows[0].Items[1] = 2 },
-		"task 0 twice":              func(p *Set, _ *Options) { p.Rows[0].Items[1] = 0 },
-		"labels must be finite":     func(p *Set, _ *Options) { p.Rows[0].Values[1] = float32(math.Inf(1)) },
-		"exponent is -1":            func(_ *Set, o *Options) { o.Exponent = -1 },
-		"must be user or global":    func(_ *Set, o *Options) { o.Normalise = "" },
-		"headroom is 0":             func(_ *Set, o *Options) { o.Normalise, o.Headroom = kernel.GlobalNorm, 0 },
-		"each of the 2 tasks needs": func(_ *Set, o *Options) { o.Counts = []float64{1} },
-		"share of counts is 1":      func(_ *Set, o *Options) { o.CountShare = 1 },
-		"cap of counts is 0.5":      func(_ *Set, o *Options) { o.CountCap = 0.5 },
-		"margin of counts is -1":    func(_ *Set, o *Options) { o.Margin = -1 },
-		"epsilon is 0":              func(_ *Set, o *Options) { o.Budget.Epsilon = 0 },
-		"steps are 0":               func(_ *Set, o *Options) { o.Steps = 0 },
-		"clip is 0":                 func(_ *Set, o *Options) { o.Clip = 0 },
+	for want, spoil := range map[string]func(*TaskSet, *TaskOptions){
+		"2 features a user":         func(p *TaskSet, _ *TaskOptions) { p.Dim = 2 },
+		"features must be finite":   func(p *TaskSet, _ *TaskOptions) { p.X[1] = math.NaN() },
+		"each task needs one":       func(p *TaskSet, _ *TaskOptions) { p.Rows[0].Values = p.Rows[0].Values[:1] },
+		"they are from 0 to 1":      func(p *TaskSet, _ *TaskOptions) { p.Rows[0].Items[1] = 2 },
+		"task 0 twice":              func(p *TaskSet, _ *TaskOptions) { p.Rows[0].Items[1] = 0 },
+		"labels must be finite":     func(p *TaskSet, _ *TaskOptions) { p.Rows[0].Values[1] = float32(math.Inf(1)) },
+		"exponent is -1":            func(_ *TaskSet, o *TaskOptions) { o.Exponent = -1 },
+		"must be user or global":    func(_ *TaskSet, o *TaskOptions) { o.Normalise = "" },
+		"headroom is 0":             func(_ *TaskSet, o *TaskOptions) { o.Normalise, o.Headroom = kernel.GlobalNorm, 0 },
+		"each of the 2 tasks needs": func(_ *TaskSet, o *TaskOptions) { o.Counts = []float64{1} },
+		"share of counts is 1":      func(_ *TaskSet, o *TaskOptions) { o.CountShare = 1 },
+		"cap of counts is 0.5":      func(_ *TaskSet, o *TaskOptions) { o.CountCap = 0.5 },
+		"margin of counts is -1":    func(_ *TaskSet, o *TaskOptions) { o.Margin = -1 },
+		"epsilon is 0":              func(_ *TaskSet, o *TaskOptions) { o.Budget.Epsilon = 0 },
+		"steps are 0":               func(_ *TaskSet, o *TaskOptions) { o.Steps = 0 },
+		"clip is 0":                 func(_ *TaskSet, o *TaskOptions) { o.Clip = 0 },
 	} {
 		p, o := good()
 		spoil(p, &o)
-		if _, err := Descend(p, o, simulated.New(1, "tasks")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := DescendTasks(p, o, simulated.New(1, "tasks")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}
 	p, o := good()
-	if f, err := Descend(p, o, simulated.New(1, "tasks")); err != nil || f.Statement.Validate() != nil {
+	if f, err := DescendTasks(p, o, simulated.New(1, "tasks")); err != nil || f.Statement.Validate() != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -263,16 +263,16 @@ func TestTasksRefuse(t *testing.T) {
 // difference chance would say so for one way once in 32. Private counts are tested, too.
 func TestTasksByExponent(t *testing.T) {
 	effort.NotShort(t, "thirty fits of 48,000 labels")
-	for way, learn := range map[string]func(*Set, Options, uint64) *Regressions{
-		"SSP": func(p *Set, o Options, seed uint64) *Regressions {
-			f, err := Solve(p, o, simulated.New(seed, "tasks"))
+	for way, learn := range map[string]func(*TaskSet, TaskOptions, uint64) *TaskRegressions{
+		"SSP": func(p *TaskSet, o TaskOptions, seed uint64) *TaskRegressions {
+			f, err := SolveTasks(p, o, simulated.New(seed, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return f
 		},
-		"descent": func(p *Set, o Options, seed uint64) *Regressions {
-			f, err := Descend(p, o, simulated.New(seed, "tasks"))
+		"descent": func(p *TaskSet, o TaskOptions, seed uint64) *TaskRegressions {
+			f, err := DescendTasks(p, o, simulated.New(seed, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,7 +283,7 @@ func TestTasksByExponent(t *testing.T) {
 		for skew, seeds := range map[float64]uint64{0.5: 5, 2: 2} {
 			for seed := range seeds {
 				x := newTaskData(t, skew, 3000, seed+1)
-				o := DefaultOptions(pld(4))
+				o := DefaultTaskOptions(pld(4))
 				o.Steps, o.Counts = 30, x.sizes
 				half := x.rmse(learn(x.tasks, o, seed))
 				o.Exponent = 0

@@ -1,4 +1,4 @@
-package tasks
+package lab_test
 
 import (
 	"math"
@@ -56,7 +56,7 @@ func newTaskRisk(t *testing.T, x *taskData) *taskRisk {
 }
 
 // excess is L(θ) - L(θ*).
-func (r *taskRisk) excess(f *Regressions) (sum float64) {
+func (r *taskRisk) excess(f *TaskRegressions) (sum float64) {
 	for i, best := range r.best {
 		if best == nil {
 			continue
@@ -120,10 +120,10 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 	for _, skew := range effort.Of(nil, []float64{2}, []float64{1, 2}) {
 		x := newTaskData(t, skew, 10_000, 1)
 		r := newTaskRisk(t, x)
-		measure := func(o Options) (mean float64) {
+		measure := func(o TaskOptions) (mean float64) {
 			const noises = 24
 			for k := range uint64(noises) {
-				f, err := Solve(x.tasks, o, simulated.New(k, "tasks"))
+				f, err := SolveTasks(x.tasks, o, simulated.New(k, "tasks"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +131,7 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 			}
 			return mean
 		}
-		o := DefaultOptions(pld(200))
+		o := DefaultTaskOptions(pld(200))
 		o.Normalise, o.Headroom = kernel.GlobalNorm, 8 // weights of hardly any user are scaled back
 		o.Counts = r.n                                 // Assumption 4.1: public
 		var risk [2]float64
@@ -179,14 +179,14 @@ func TestTaskBoundsOfDescent(t *testing.T) {
 	effort.NotShort(t, "fits of 160,000 labels, 30 steps each")
 	x := newTaskData(t, 1, 10_000, 1)
 	r := newTaskRisk(t, x)
-	o := DefaultOptions(pld(20))
+	o := DefaultTaskOptions(pld(20))
 	o.Normalise, o.Headroom, o.Counts, o.Steps = kernel.GlobalNorm, 8, r.n, 30
 	var risk [3]float64
 	for k, mu := range []float64{0, 0.25, 0.5} {
 		o.Exponent = mu
 		noises := effort.Of(1, 1, 4)
 		for n := range uint64(noises) {
-			f, err := Descend(x.tasks, o, simulated.New(n, "tasks"))
+			f, err := DescendTasks(x.tasks, o, simulated.New(n, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package tasks
+package lab_test
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package tasks
+package lab_test
 
 import (
 	"flag"
@@ -39,7 +39,7 @@ func figureOf(t *testing.T, counts string, skew, epsilon float64) {
 	t.Helper()
 	exponents := []float64{0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1}
 	rmse := make([][2][]float64, len(exponents))
-	o := DefaultOptions(pld(epsilon))
+	o := DefaultTaskOptions(pld(epsilon))
 	o.Steps = *stepsFlag
 	var statement string
 	for seed := range *seedsFlag {
@@ -54,7 +54,7 @@ func figureOf(t *testing.T, counts string, skew, epsilon float64) {
 		}
 		for k, mu := range exponents {
 			o.Exponent = mu
-			for way, learn := range []func(*Set, Options, entropy.Source) (*Regressions, error){Solve, Descend} {
+			for way, learn := range []func(*TaskSet, TaskOptions, entropy.Source) (*TaskRegressions, error){SolveTasks, DescendTasks} {
 				f, err := learn(x.tasks, o, entropy.System())
 				if err != nil {
 					t.Fatal(err)

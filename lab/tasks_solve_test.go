@@ -1,4 +1,4 @@
-package tasks
+package lab_test
 
 import (
 	"errors"
@@ -14,18 +14,18 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Set holds many linear regressions on features of the same users (multi-task paper, section 3):
+// TaskSet holds many linear regressions on features of the same users (multi-task paper, section 3):
 // label y of user j for task i is fitted by <u_j, θ_i>. u_j is known to user j alone, and is not
 // learned.
-type Set struct {
+type TaskSet struct {
 	Count, Dim int             // the number of tasks, and d
 	X          []float64       // u_j, users x Dim
 	Rows       []model.Ratings // the tasks and labels of each user: no task twice
 }
 
-// Options sets how the tasks are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are
+// TaskOptions sets how the tasks are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are
 // shortened to norm 1, larger labels clipped to ±1, and solutions of norm above 1 shortened.
-type Options struct {
+type TaskOptions struct {
 	Exponent  float64           // μ of ω_i ∝ n_i^-μ, at least 0
 	Normalise kernel.Normaliser // how a user's weights are brought to Σ w² <= 1
 	Headroom  float64           // of GlobalNorm, positive: 1 over an average user's Σ w²
@@ -39,29 +39,29 @@ type Options struct {
 	CountCap float64
 	Margin   float64 // added to released counts, in deviations of their noise; at least 0 (appendix B)
 
-	Steps  int       // T of [Descend], at least 1
-	Clip   float64   // Γ of [Descend], of the gradient of one label; positive
+	Steps  int       // T of [DescendTasks], at least 1
+	Clip   float64   // Γ of [DescendTasks], of the gradient of one label; positive
 	Budget dp.Budget // +Inf: no noise
 }
 
-// DefaultOptions returns the paper's options: weights of n^-1/2 that each user normalises.
+// DefaultTaskOptions returns the paper's options: weights of n^-1/2 that each user normalises.
 // Counts are released.
-func DefaultOptions(b dp.Budget) Options {
-	return Options{Exponent: 0.5, Normalise: kernel.PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
+func DefaultTaskOptions(b dp.Budget) TaskOptions {
+	return TaskOptions{Exponent: 0.5, Normalise: kernel.PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
 }
 
-// Regressions holds fitted tasks.
-type Regressions struct {
+// TaskRegressions holds fitted tasks.
+type TaskRegressions struct {
 	Theta     *model.Matrix // θ_i, tasks x Dim
 	Statement dp.Statement  // of Theta and of the counts, if they are released
 }
 
 // Predict is <u, θ_i>, for u of any norm.
-func (f *Regressions) Predict(task int, u []float64) float64 {
+func (f *TaskRegressions) Predict(task int, u []float64) float64 {
 	return dense.Dot(f.Theta.Row(task), u)
 }
 
-// Solve is task-weighted SSP, AdaDPALS with given vectors of users (multi-task, Algorithm 1).
+// SolveTasks is task-weighted SSP, AdaDPALS with given vectors of users (multi-task, Algorithm 1).
 // It releases Â_i = Σ_j w_ij u_j u_jᵀ and b̂_i = Σ_j w_ij y_ij u_j once, with noise, and solves.
 //
 // # Sensitivity
@@ -76,7 +76,7 @@ func (f *Regressions) Predict(task int, u []float64) float64 {
 // Line 5 of the algorithm adds w_ij·λI inside the noised sum, which the paper's proof leaves out of
 // the sensitivity. Here the ridge on θ_i is a function of released sums alone ([solveTask]), and
 // costs nothing.
-func Solve(t *Set, o Options, src entropy.Source) (*Regressions, error) {
+func SolveTasks(t *TaskSet, o TaskOptions, src entropy.Source) (*TaskRegressions, error) {
 	r, err := newTasksRun(t, o, 1, math.Sqrt2, src)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
 	shorten(theta)
 }
 
-// Descend is task-weighted noisy gradient descent, AdaDPSGD with given vectors of users
+// DescendTasks is task-weighted noisy gradient descent, AdaDPSGD with given vectors of users
 // (multi-task, Algorithm 2). Every step releases Σ_j w_ij·g_ij of all tasks with noise, where g_ij
 // = (<u_j, θ_i> - y_ij)u_j, shortened to norm Clip.
 //
@@ -160,7 +160,7 @@ func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
 // The rates follow Theorem 3.12(b): 1/(λ_i t). Here λ_i is the curvature that task i has by its
 // count, ω_i n_i/d, as if features had norm 1 in all directions alike, plus a ridge that matches
 // the noise.
-func Descend(t *Set, o Options, src entropy.Source) (*Regressions, error) {
+func DescendTasks(t *TaskSet, o TaskOptions, src entropy.Source) (*TaskRegressions, error) {
 	if err := checkDescent(o); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (r *tasksRun) gradient(g []float64, clip float64) {
 
 // tasksRun holds the common state of SolveTasks and DescendTasks.
 type tasksRun struct {
-	t         *Set
+	t         *TaskSet
 	counts    []float64   // public or released
 	scale     float64     // ω_i = scale·n_i^-μ, about, if users normalise their weights
 	weights   [][]float64 // w_ij, by user
@@ -225,7 +225,7 @@ type tasksRun struct {
 
 // newTasksRun calibrates the noise of steps releases of a sensitivity, releases the counts if they
 // are not public, and weighs all users.
-func newTasksRun(t *Set, o Options, steps int, sensitivity float64, src entropy.Source) (*tasksRun, error) {
+func newTasksRun(t *TaskSet, o TaskOptions, steps int, sensitivity float64, src entropy.Source) (*tasksRun, error) {
 	if err := errors.Join(t.Validate(), o.validate(t)); err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func newTasksRun(t *Set, o Options, steps int, sensitivity float64, src entropy.
 // calibrate sets the noise of a release and the statement, and returns the noise of the counts.
 // With a share s of μ² for counts, their multiplier is z/√s and each step's z·√(steps/(1-s)), where
 // z is the multiplier of a single release.
-func (r *tasksRun) calibrate(o Options, steps int, sensitivity float64) (counts float64, err error) {
+func (r *tasksRun) calibrate(o TaskOptions, steps int, sensitivity float64) (counts float64, err error) {
 	r.statement = dp.Statement{Epsilon: math.Inf(1), Delta: o.Budget.Delta, Unit: dp.User, Relation: dp.ZeroOut, Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise}
 	if math.IsInf(o.Budget.Epsilon, 1) {
 		return 0, r.statement.Validate()
@@ -298,7 +298,7 @@ func (r *tasksRun) calibrate(o Options, steps int, sensitivity float64) (counts 
 
 // count releases the number of users of each task. A user of k tasks adds min(1, √(CountCap/k)) to
 // each of them, a vector of norm at most √CountCap.
-func (r *tasksRun) count(o Options, sigma float64) error {
+func (r *tasksRun) count(o TaskOptions, sigma float64) error {
 	r.counts = make([]float64, r.t.Count)
 	for _, row := range r.t.Rows {
 		each := math.Min(1, math.Sqrt(o.CountCap/float64(len(row.Items))))
@@ -339,12 +339,12 @@ func (r *tasksRun) release(sums []float64, sigma float64) error {
 	return nil
 }
 
-func (r *tasksRun) done() *Regressions {
-	return &Regressions{Theta: r.theta, Statement: r.statement}
+func (r *tasksRun) done() *TaskRegressions {
+	return &TaskRegressions{Theta: r.theta, Statement: r.statement}
 }
 
 // clipped is u_j, shortened to norm 1.
-func (t *Set) clipped(j int) []float64 {
+func (t *TaskSet) clipped(j int) []float64 {
 	u := append([]float64(nil), t.X[j*t.Dim:(j+1)*t.Dim]...)
 	shorten(u)
 	return u
@@ -360,7 +360,7 @@ func shorten(x []float64) {
 }
 
 // Validate reports everything that makes the tasks unusable.
-func (t *Set) Validate() error {
+func (t *TaskSet) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedssp: tasks: "+format, args...)) }
 	if t.Count < 1 || t.Dim < 1 || len(t.X) != len(t.Rows)*t.Dim {
@@ -397,7 +397,7 @@ func (t *Set) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (o Options) validate(t *Set) error {
+func (o TaskOptions) validate(t *TaskSet) error {
 	errs := []error{o.Budget.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedssp: tasks: "+format, args...)) }
 	if !(o.Exponent >= 0 && o.Exponent <= 2) {
@@ -427,7 +427,7 @@ func (o Options) validate(t *Set) error {
 	return errors.Join(errs...)
 }
 
-func checkDescent(o Options) error {
+func checkDescent(o TaskOptions) error {
 	var errs []error
 	if o.Steps < 1 {
 		errs = append(errs, fmt.Errorf("fedssp: tasks: steps are %d; there must be at least 1", o.Steps))
