@@ -1,4 +1,4 @@
-package tune_test
+package lab_test
 
 import (
 	"math"
@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-func said(text string) (list []config.Setting) {
+func settingsOf(text string) (list []config.Setting) {
 	for f := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(f, "=")
 		list = append(list, config.Setting{Key: key, Value: value})
@@ -26,7 +26,7 @@ func said(text string) (list []config.Setting) {
 	return list
 }
 
-func space(t *testing.T, texts ...string) tune.Space {
+func spaceOf(t *testing.T, texts ...string) tune.Space {
 	t.Helper()
 	s, err := tune.ParseSpace(texts)
 	if err != nil {
@@ -39,7 +39,7 @@ func space(t *testing.T, texts ...string) tune.Space {
 // 1,000, with a deviation of 27. A logarithmic range has half of
 // its draws below the geometric mean of its ends.
 func TestCandidates(t *testing.T) {
-	s := space(t, "rank=1..4", "ials.ridge=log:0.001..0.1", "split.by=random,time,user-time")
+	s := spaceOf(t, "rank=1..4", "ials.ridge=log:0.001..0.1", "split.by=random,time,user-time")
 	for _, even := range []bool{false, true} {
 		counts, below := make(map[string]int), 0
 		for _, c := range s.Candidates(4000, even, 7) {
@@ -75,14 +75,14 @@ func TestCandidates(t *testing.T) {
 // Plain search takes the candidate whose run, made by itself, has the best validation metric, and its
 // score is that metric.
 func TestSearchTakesTheBestOnValidation(t *testing.T) {
-	s := tune.Search{Settings: said("data=synthetic:small-120 algorithm=als split.validation=0.2 eval.top-k=none"), Space: space(t, "rank=1..3", "als.passes=2..5"), Trials: 3}
+	s := tune.Search{Settings: settingsOf("data=synthetic:small-120 algorithm=als split.validation=0.2 eval.top-k=none"), Space: spaceOf(t, "rank=1..3", "als.passes=2..5"), Trials: 3}
 	out, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	best := math.Inf(1)
 	for i, trial := range out.Trials {
-		r := alone(t, append(s.Settings, trial.Settings...))
+		r := trainedAlone(t, append(s.Settings, trial.Settings...))
 		if r.ValidationRMSE == nil || *r.ValidationRMSE != trial.Score || trial.Candidate != i+1 {
 			t.Errorf("run %d: score %v, by itself %v", i, trial.Score, r.ValidationRMSE)
 		}
@@ -91,16 +91,16 @@ func TestSearchTakesTheBestOnValidation(t *testing.T) {
 	if len(out.Trials) != 3 || out.Best.Score != best || out.Epsilon != 0 {
 		t.Errorf("%+v", out)
 	}
-	if _, err = (tune.Search{Settings: said("data=- split.validation=0.1"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "can be read once") {
+	if _, err = (tune.Search{Settings: settingsOf("data=- split.validation=0.1"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "can be read once") {
 		t.Errorf("a search on a pipe: %v", err)
 	}
-	if _, err = (tune.Search{Settings: said("data=synthetic:small-120"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "split.validation") {
+	if _, err = (tune.Search{Settings: settingsOf("data=synthetic:small-120"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "split.validation") {
 		t.Error(err)
 	}
 }
 
-// alone makes one run.
-func alone(t *testing.T, settings []config.Setting) *training.Result {
+// trainedAlone makes one run.
+func trainedAlone(t *testing.T, settings []config.Setting) *training.Result {
 	t.Helper()
 	c, err := config.Resolve(settings)
 	if err != nil {
@@ -122,7 +122,7 @@ func alone(t *testing.T, settings []config.Setting) *training.Result {
 func TestPrivateSearch(t *testing.T) {
 	effort.NotShort(t, "dozens of runs")
 	settings := "data=synthetic:small-120 algorithm=private-item-bias epsilon=3 split.validation=0.2 eval.top-k=none dropout=0"
-	s := tune.Search{Settings: said(settings), Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 3, Private: true, Runs: 4, Eta: 1}
+	s := tune.Search{Settings: settingsOf(settings), Space: spaceOf(t, "statistics.user-bias-ridge=1..9"), Trials: 3, Private: true, Runs: 4, Eta: 1}
 	out, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -153,12 +153,12 @@ func TestPrivateSearch(t *testing.T) {
 		"data=synthetic:small-120 algorithm=vfl-sgdmf unit=rating epsilon=3 split.validation=0.2":      "unit user",
 		"data=synthetic:small-120 algorithm=private-item-bias epsilon=inf split.validation=0.2 seed=4": "--private",
 	} {
-		s.Settings, s.Space = said(settings), space(t, "split.test=0.1..0.2")
+		s.Settings, s.Space = settingsOf(settings), spaceOf(t, "split.test=0.1..0.2")
 		if _, err = s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
-	s.Settings, s.Space = said("data=synthetic:small-120 algorithm=private-item-bias split.validation=0.2"), space(t, "epsilon=1..3")
+	s.Settings, s.Space = settingsOf("data=synthetic:small-120 algorithm=private-item-bias split.validation=0.2"), spaceOf(t, "epsilon=1..3")
 	if _, err = s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "differ in epsilon") {
 		t.Error(err)
 	}
@@ -194,13 +194,13 @@ func geometricOfFour(events []dp.Event, each, delta float64, beside ...dp.Event)
 // another seed are a further run, and its ε is composed with the search's. So is the ε of a session that starts from the folder. The
 // expected figures follow from theorem 2.
 func TestRunStatesItsPrivateSearch(t *testing.T) {
-	base := said("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
-	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
+	base := settingsOf("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
+	s := tune.Search{Settings: base, Space: spaceOf(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
 	out, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := kept(t, out.Final)
+	r := keptRun(t, out.Final)
 	runs := r.Experiment.Privacy.Run
 	if want := geometricOfFour(runs, 5, out.Delta); r.Privacy.Epsilon != out.Epsilon || r.Privacy.Epsilon < want*(1-1e-3) || r.Privacy.Epsilon > 1.03*want ||
 		r.Privacy.Chosen.By != dp.PrivateSearch || r.Privacy.Chosen.Candidates != 2 || r.Privacy.Chosen.RunEpsilon > 5 || r.Privacy.Validate() != nil {
@@ -226,7 +226,7 @@ func TestRunStatesItsPrivateSearch(t *testing.T) {
 			t.Errorf("seed %d: ε = %v, %v, want %v", seed, got, err, want)
 		}
 	}
-	on := kept(t, append(base, said("start-from="+r.Folder)...))
+	on := keptRun(t, append(base, settingsOf("start-from="+r.Folder)...))
 	want := geometricOfFour(runs, 5, out.Delta, on.Experiment.Privacy.Run...)
 	if all := on.AllSessions; all == nil || all.Epsilon == nil || *all.Epsilon < want*(1-1e-3) || *all.Epsilon > 1.03*want || !strings.Contains(all.String(), "and the private search") {
 		t.Errorf("together %v, want %v", all, want)
@@ -236,31 +236,31 @@ func TestRunStatesItsPrivateSearch(t *testing.T) {
 // The run that a plain search chose states no ε. No private session starts from it, unless it states no ε either.
 func TestRunStatesItsPlainSearch(t *testing.T) {
 	effort.NotShort(t, "a run of the command for each way; TestRunStatesItsPrivateSearch has one")
-	base := said("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
-	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2}
+	base := settingsOf("data=synthetic:small-120 algorithm=ssp-c rank=1 rounds=1 statistics.posteriors=no epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
+	s := tune.Search{Settings: base, Space: spaceOf(t, "statistics.user-bias-ridge=1..9"), Trials: 2}
 	out, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := kept(t, out.Final)
+	r := keptRun(t, out.Final)
 	if !math.IsInf(r.Privacy.Epsilon, 1) || r.Privacy.Chosen.By != dp.PlainSearch || r.Privacy.Validate() != nil || r.Metrics[0].Epsilon != nil {
 		t.Errorf("%+v", r.Privacy)
 	}
-	c, err := config.Resolve(append(base, said("start-from="+r.Folder)...))
+	c, err := config.Resolve(append(base, settingsOf("start-from="+r.Folder)...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err = experiment.Open(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), dp.NoEpsilonHolds) {
 		t.Error(err)
 	}
-	on := kept(t, append(base, said("chosen-by=plain start-from="+r.Folder)...))
+	on := keptRun(t, append(base, settingsOf("chosen-by=plain start-from="+r.Folder)...))
 	if all := on.AllSessions; all == nil || all.Epsilon != nil || !strings.Contains(all.String(), dp.NoEpsilonHolds) || !math.IsInf(on.Privacy.Epsilon, 1) {
 		t.Errorf("together %v; %v", all, on.Privacy)
 	}
 }
 
-// kept makes a run and keeps it.
-func kept(t *testing.T, settings []config.Setting) *training.Result {
+// keptRun makes a run and keeps it.
+func keptRun(t *testing.T, settings []config.Setting) *training.Result {
 	t.Helper()
 	c, err := config.Resolve(settings)
 	if err != nil {
@@ -281,14 +281,14 @@ func kept(t *testing.T, settings []config.Setting) *training.Result {
 // have the epsilon that is found, and no candidate may have another.
 func TestTotalEpsilon(t *testing.T) {
 	const settings = "data=synthetic:small-120 algorithm=private-item-bias split.validation=0.2 eval.top-k=none dropout=0"
-	s := tune.Search{Settings: said(settings), Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
+	s := tune.Search{Settings: settingsOf(settings), Space: spaceOf(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
 	for _, total := range []float64{1, 5, 20} {
 		s.Total = total
-		cost, err := s.Cost(t.Context())
+		out, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Resolve(append(said(settings), said("epsilon="+strconv.FormatFloat(cost.Each, 'g', -1, 64))...))
+		c, err := config.Resolve(append(settingsOf(settings), settingsOf("epsilon="+strconv.FormatFloat(out.Each, 'g', -1, 64))...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,21 +296,21 @@ func TestTotalEpsilon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := geometricOfFour(e.Privacy.Run, cost.Each, cost.Delta)
-		if cost.Epsilon > total || cost.Epsilon < 0.99*total || cost.Epsilon < want*(1-1e-3) || cost.Epsilon > 1.03*want {
-			t.Errorf("a total of %v: ε %v of the search, %v by the formula; one run %v", total, cost.Epsilon, want, cost.Each)
+		want := geometricOfFour(e.Privacy.Run, out.Each, out.Delta)
+		if out.Epsilon > total || out.Epsilon < 0.99*total || out.Epsilon < want*(1-1e-3) || out.Epsilon > 1.03*want {
+			t.Errorf("a total of %v: ε %v of the search, %v by the formula; one run %v", total, out.Epsilon, want, out.Each)
 		}
 	}
 	s.Total = 1e-3
-	if _, err := s.Cost(t.Context()); err == nil || !strings.Contains(err.Error(), "epsilon") {
+	if _, err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "epsilon") {
 		t.Error(err)
 	}
-	s.Total, s.Space = 5, space(t, "epsilon=1..3")
-	if _, err := s.Cost(t.Context()); err == nil || !strings.Contains(err.Error(), "out of --over") && !strings.Contains(err.Error(), "differ in epsilon") {
+	s.Total, s.Space = 5, spaceOf(t, "epsilon=1..3")
+	if _, err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "out of --over") && !strings.Contains(err.Error(), "differ in epsilon") {
 		t.Error(err)
 	}
 	s.Total = math.Inf(1)
-	if _, err := s.Cost(t.Context()); err == nil || !strings.Contains(err.Error(), "--total-epsilon") {
+	if _, err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "--total-epsilon") {
 		t.Error(err)
 	}
 }
