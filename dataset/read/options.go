@@ -259,7 +259,7 @@ func (t *table) notifyScale() {
 	}
 	if used < mostUnlike && used > 0 && t.Skipped == nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeScale, Detail: detail, Text: fmt.Sprintf(
-			"the ratings use %.2g%% of the rating scale %s to %s, and noise is added for all of it; if the scale is narrower, say so with rating-min and rating-max", 100*used, records.Stars(t.min), records.Stars(t.max))})
+			"the ratings use %.2g%% of the rating scale %s to %s, and any noise covers all of it; if the scale is narrower, say so with rating-min and rating-max", 100*used, records.Stars(t.min), records.Stars(t.max))})
 	}
 }
 
