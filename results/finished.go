@@ -55,7 +55,8 @@ func Read(dir string) (*FinishedRun, error) {
 	return &f, atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
-// ReadConfig reads the configuration and the manifest of a run.
+// ReadConfig reads the configuration and the manifest of a run. Data that have moved with the run are found in the folder ratings
+// beside it, where Python keeps them.
 func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
 	path := filepath.Join(dir, "config.yaml")
 	settings, err := config.ReadFile(path)
@@ -74,6 +75,10 @@ func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
 	}
 	if err = atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
+	}
+	moved := filepath.Join(filepath.Dir(filepath.Clean(dir)), "ratings", filepath.Base(algorithm.Data.Of(c)))
+	if !exists(algorithm.Data.Of(c)) && exists(moved) {
+		algorithm.Data.Set(&c, moved)
 	}
 	return c, m, nil
 }

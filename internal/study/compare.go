@@ -119,12 +119,8 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 		return models, config.Errorf("%s and %s are both files of predictions; give the folder of a run and one file", c.A, c.B)
 	}
 	if !file[0] && !file[1] {
-		private, err := sameTest(c.A, c.B)
-		if err != nil {
+		if c.Note, err = sameTest(c.A, c.B); err != nil {
 			return models, err
-		}
-		if private {
-			c.Note = choiceNote
 		}
 	}
 	for i, path := range paths {
@@ -137,12 +133,9 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 		}
 		models[i] = contender{t, t}
 	}
-	for i, path := range paths {
-		if !file[i] {
-			continue
-		}
+	if i := slices.Index(file[:], true); i >= 0 {
 		t := models[1-i].tested
-		o, err := t.OpenOutside(ctx, path)
+		o, err := t.OpenOutside(ctx, paths[i])
 		if err != nil {
 			return models, err
 		}
@@ -151,20 +144,23 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 	return models, nil
 }
 
-// sameTest checks that two runs were tested on the same ratings, and reports whether both spent budget on them.
-func sameTest(a, b string) (private bool, err error) {
+// sameTest checks that two runs were tested on the same ratings, and says what that means if both spent budget on them.
+func sameTest(a, b string) (note string, err error) {
 	x, err := results.Read(a)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	y, err := results.Read(b)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if p, q := x.Manifest.SplitDigest, y.Manifest.SplitDigest; p != q {
-		return false, config.Errorf("%s and %s were tested on different ratings (split %.8s and %.8s); give both the same data, seed and split", a, b, p, q)
+		return "", config.Errorf("%s and %s were tested on different ratings (split %.8s and %.8s); give both the same data, seed and split", a, b, p, q)
 	}
-	return spends(x.Config, x.Summary) && spends(y.Config, y.Summary), nil
+	if spends(x.Config, x.Summary) && spends(y.Config, y.Summary) {
+		note = choiceNote
+	}
+	return note, nil
 }
 
 func metricOf(asked string, stars bool) (string, error) {
@@ -209,13 +205,13 @@ func sums(m predictor, metric string) (map[int]userSum, error) {
 	return all, err
 }
 
-// values returns the metric of both models over picked users. swapped says which of them have
-// their sums the other way round; it may be nil.
-func (c *Comparison) values(users [][2]userSum, pick func(i int) int, swapped func(i int) bool) (v [2]float64) {
+// values returns the metric of both models over picked users. Some of them have their sums the other way round.
+func (c *Comparison) values(users [][2]userSum, pick func(i int) (k int, swapped bool)) (v [2]float64) {
 	var n int
 	for i := range users {
-		u := users[pick(i)]
-		if swapped != nil && swapped(i) {
+		k, swapped := pick(i)
+		u := users[k]
+		if swapped {
 			u[0], u[1] = u[1], u[0]
 		}
 		n += u[0].n
@@ -233,7 +229,7 @@ func (c *Comparison) values(users [][2]userSum, pick func(i int) int, swapped fu
 
 // measure sets the difference and what the bootstrap says of it; draw is a random number below n.
 func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
-	v := c.values(users, same, nil)
+	v := c.values(users, func(i int) (int, bool) { return i, false })
 	c.ValueA, c.ValueB, c.Difference = v[0], v[1], v[1]-v[0]
 	for _, u := range users {
 		switch a, b := u[0].sum, u[1].sum; {
@@ -251,7 +247,7 @@ func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
 	drawn := make([]float64, c.Resamples)
 	below := 0
 	for k := range drawn {
-		d := c.values(users, func(int) int { return draw(len(users)) }, nil)
+		d := c.values(users, func(int) (int, bool) { return draw(len(users)), false })
 		drawn[k] = d[1] - d[0]
 		if drawn[k] < 0 {
 			below++
@@ -264,8 +260,6 @@ func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
 	c.P = min(1, 2*float64(tail+1)/float64(c.Resamples+1))
 }
 
-func same(i int) int { return i }
-
 // alike reports whether two sums are equal except for rounding: a saved model has single precision.
 func alike(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
 
@@ -274,7 +268,7 @@ func alike(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), ma
 func (c *Comparison) test(users [][2]userSum, draw func(n int) int) {
 	extreme := 0
 	for range c.Resamples {
-		v := c.values(users, same, func(int) bool { return draw(2) == 1 })
+		v := c.values(users, func(i int) (int, bool) { return i, draw(2) == 1 })
 		// A difference that is equal up to rounding counts as equal.
 		if math.Abs(v[1]-v[0]) >= math.Abs(c.Difference)*(1-1e-12) {
 			extreme++
@@ -410,11 +404,8 @@ func measured(o *recommend.Outside, c config.Config, warn func(error)) (map[stri
 // listsOf adds the metrics of lists, at the lengths that the runs were measured at.
 func listsOf(o *recommend.Outside, c config.Config, values map[string]float64) error {
 	cutoffs, err := algorithm.Cutoffs(c)
-	if err != nil {
+	if err != nil || cutoffs == nil {
 		return err
-	}
-	if cutoffs == nil {
-		return nil
 	}
 	var users float64
 	sums := make(map[string]float64)

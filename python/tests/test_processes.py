@@ -180,4 +180,5 @@ def test_results_are_copied_and_do_not_depend_on_the_folder(result: fedsim.Resul
     r.model.close()
     (tmp_path / "one").rename(tmp_path / "three")  # with the ratings beside the run
     assert len(fedsim.load(tmp_path / "three" / "runs" / "m").model.recommend("u1", 2)) == 2
+    assert fedsim.compare(tmp_path / "three" / "runs" / "m", tmp_path / "three" / "runs" / "m")["difference"] == 0
     assert json.loads((tmp_path / "three" / "runs" / "m" / "summary.json").read_text())["algorithm"] == "private-item-bias"

@@ -98,7 +98,7 @@ func openRun(ctx context.Context, dir string, o Options) (*Recommender, *split.P
 		set, failed := experiment.OpenData(ctx, c, data, o.Progress)
 		switch {
 		case errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, published.ErrNotDownloaded):
-			err = fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", failed)
+			err = fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data, or put them into a folder ratings beside the run", failed)
 		case failed != nil:
 			err = failed
 		case set.Digest != m.DataDigest:

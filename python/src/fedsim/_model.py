@@ -307,13 +307,7 @@ class Model:
         return table(columns)
 
     def _data(self) -> List[str]:
-        if self.data is not None:
-            return ["--data", str(self.data)]
-        said = re.search(r'(?m)^data: "?(.*?)"?$', (self.folder / "config.yaml").read_text(encoding="utf-8")) if (self.folder / "config.yaml").exists() else None
-        moved = self.folder.parent / "ratings" / os.path.basename(said[1]) if said and said[1] else None
-        if moved is not None and not os.path.exists(said[1]) and moved.exists():  # type: ignore[index]
-            return ["--data", str(moved)]
-        return []
+        return [] if self.data is None else ["--data", str(self.data)]
 
     def _ask(self, path: str, body: Optional[Dict[str, Any]] = None, **query: Any) -> Dict[str, Any]:
         with self._lock:
