@@ -170,7 +170,7 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID, start *algo
 	if session == (protocol.SessionID{}) {
 		return nil, errors.New("agreement: there is no session; a deployment draws one when it starts first")
 	}
-	if err := f.validate(c); err != nil {
+	if err := f.Validate(c); err != nil {
 		return nil, fmt.Errorf("agreement: facts about %q: %w", f.Name, err)
 	}
 	features, err := dataset.StatedFeatures(f.Features, f.ItemIDs)
@@ -212,8 +212,8 @@ const (
 	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in a round: 1 GiB of floats
 )
 
-// validate reports everything that is wrong with the facts.
-func (f Facts) validate(c config.Config) error {
+// Validate reports everything that is wrong with the facts.
+func (f Facts) Validate(c config.Config) error {
 	var errs problems.List
 	errs.If(f.Name == "" || len(f.Name) > 255 || !utf8.ValidString(f.Name), "the name is not a text of 1 to 255 bytes in UTF-8")
 	if _, published := algorithm.PublishedSet(f.Name); published != f.Published {

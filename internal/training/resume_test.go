@@ -95,7 +95,7 @@ func few() []fedsim.Rating {
 	return list
 }
 
-func opened(t *testing.T, out, settings string) fedsim.Options {
+func optionsOf(t *testing.T, out, settings string) fedsim.Options {
 	t.Helper()
 	o := fedsim.Options{Ratings: few(), Keep: true, Settings: map[string]string{
 		"out": out, "name": "run", "rating-min": "1", "rating-max": "5", "baselines": "quick", "dropout": "0.1", "tolerance": "0.4", "delta": "0.001",
@@ -149,7 +149,7 @@ func TestResumedRunIsTheSame(t *testing.T) {
 		}
 		t.Run(settings, func(t *testing.T) {
 			whole := t.TempDir()
-			want, err := fedsim.Run(t.Context(), opened(t, whole, settings))
+			want, err := fedsim.Run(t.Context(), optionsOf(t, whole, settings))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +158,7 @@ func TestResumedRunIsTheSame(t *testing.T) {
 					continue
 				}
 				out := t.TempDir()
-				o := opened(t, out, settings)
+				o := optionsOf(t, out, settings)
 				stopped(t, o, stop)
 				if len(left(t, out)) != 1 {
 					t.Fatalf("stopped after round %d it left %d files", stop, len(left(t, out)))
@@ -227,7 +227,7 @@ func sameSummary(t *testing.T, want, got *fedsim.Result) {
 func TestTimingsOfRounds(t *testing.T) {
 	for _, settings := range []string{"algorithm=lfl-sgdmf rounds=4", "algorithm=sgd-mf model.epochs=3"} {
 		out, began := t.TempDir(), time.Now()
-		r, err := fedsim.Run(t.Context(), opened(t, out, settings))
+		r, err := fedsim.Run(t.Context(), optionsOf(t, out, settings))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestUnusableCheckpoint(t *testing.T) {
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
 	const settings = "algorithm=lfl-sgdmf rounds=4"
-	stopped(t, opened(t, out, settings), 2)
+	stopped(t, optionsOf(t, out, settings), 2)
 	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -273,7 +273,7 @@ func TestUnusableCheckpoint(t *testing.T) {
 		if err = os.WriteFile(files[0], b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := opened(t, out, settings)
+		o := optionsOf(t, out, settings)
 		o.Resume = true
 		if _, err = fedsim.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), files[0]) {
 			t.Errorf("%s: %v", says, err)
@@ -282,13 +282,13 @@ func TestUnusableCheckpoint(t *testing.T) {
 			t.Errorf("%s: the file was touched: %v", says, failed)
 		}
 	}
-	o := opened(t, out, "algorithm=lfl-sgdmf rounds=4 epsilon=3") // another run: its own file
+	o := optionsOf(t, out, "algorithm=lfl-sgdmf rounds=4 epsilon=3") // another run: its own file
 	o.Resume = true
 	o.Settings["name"] = "other"
 	if _, err = fedsim.Run(t.Context(), o); err != nil {
 		t.Error(err)
 	}
-	if _, err = fedsim.Run(t.Context(), opened(t, out, settings)); err != nil {
+	if _, err = fedsim.Run(t.Context(), optionsOf(t, out, settings)); err != nil {
 		t.Error(err)
 	}
 	if files, err = filepath.Glob(filepath.Join(out, ".*")); err != nil || len(files) != 0 {
@@ -312,7 +312,7 @@ func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
 	const settings = "algorithm=lfl-sgdmf rounds=4"
-	stopped(t, opened(t, out, settings), 2)
+	stopped(t, optionsOf(t, out, settings), 2)
 	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -324,7 +324,7 @@ func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 	for _, c := range []struct{ stop, stands int }{{1, 2}, {3, 3}} {
 		ctx, stop := context.WithCancel(t.Context())
 		var notes []string
-		o := opened(t, out, settings)
+		o := optionsOf(t, out, settings)
 		o.Progress = noted{hook{start: func(string) {}, round: func(m results.Metrics) {
 			if m.Round == c.stop {
 				stop()
@@ -352,7 +352,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
 	const settings = "algorithm=lfl-sgdmf rounds=4"
-	stopped(t, opened(t, out, settings), 1)
+	stopped(t, optionsOf(t, out, settings), 1)
 	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -365,7 +365,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	o := opened(t, out, settings)
+	o := optionsOf(t, out, settings)
 	o.Progress = hook{start: func(string) {}, round: func(m results.Metrics) {
 		if m.Round == 2 {
 			stop()
@@ -374,7 +374,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	if _, err = fedsim.Run(ctx, o); err == nil || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "cannot be gone on with") || !strings.Contains(err.Error(), files[0]) {
 		t.Errorf("%v", err)
 	}
-	r, err := fedsim.Run(t.Context(), opened(t, out, settings))
+	r, err := fedsim.Run(t.Context(), optionsOf(t, out, settings))
 	if r == nil || len(r.Metrics) != 4 || r.Folder == "" {
 		t.Fatalf("%v, %v", r, err)
 	}
@@ -398,17 +398,17 @@ func TestResumedRunIsStoppedAgain(t *testing.T) {
 		"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=4 statistics.budgeting=uniform statistics.per-user=3",
 	} {
 		whole, out := t.TempDir(), t.TempDir()
-		want, err := fedsim.Run(t.Context(), opened(t, whole, settings))
+		want, err := fedsim.Run(t.Context(), optionsOf(t, whole, settings))
 		if err != nil {
 			t.Fatalf("%s: %v", settings, err)
 		}
 		skipped += want.Summary.SkippedRounds
 		for stop := 1; stop < len(want.Metrics); stop++ {
-			o := opened(t, out, settings)
+			o := optionsOf(t, out, settings)
 			o.Resume = true
 			stopped(t, o, stop)
 		}
-		o := opened(t, out, settings)
+		o := optionsOf(t, out, settings)
 		o.Resume = true
 		got, err := fedsim.Run(t.Context(), o)
 		if err != nil {
@@ -463,7 +463,7 @@ func TestHalfACheckpointIsRemoved(t *testing.T) {
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := filepath.Join(t.TempDir(), "runs [a-") // no pattern
 	const settings = "algorithm=lfl-sgdmf rounds=3"
-	stopped(t, opened(t, out, settings), 1)
+	stopped(t, optionsOf(t, out, settings), 1)
 	entries, err := os.ReadDir(out)
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
@@ -472,7 +472,7 @@ func TestHalfACheckpointIsRemoved(t *testing.T) {
 	if err = os.WriteFile(half, []byte("fedsim/"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := opened(t, out, settings)
+	o := optionsOf(t, out, settings)
 	o.Resume = true
 	if _, err = fedsim.Run(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package agreement_test
+package training_test
 
 import (
 	"bytes"
@@ -242,7 +242,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a key of simulations", instead(`"rank":"1"`, `"dropout":"0.5","rank":"1"`), "not the canonical one"},
 		{"a missing key", instead(`"rank":"1",`, ``), "its configuration lacks rank"},
 		{"a wrong value", instead(`"rank":"1"`, `"rank":"one"`), `rank: "one" is not a number, inf or auto`},
-		{"another version", instead(agreement.PublicFormat, "fedsim/agreement/public/v2"), `its format is "fedsim/agreement/public/v2"; this version reads`},
+		{"another version", instead("fedsim/agreement/public/v1", "fedsim/agreement/public/v2"), `its format is "fedsim/agreement/public/v2"; this version reads`},
 		{"a short session", instead("fed5000", "fed500"), "16 bytes in hex are needed"},
 		{"a session that is no number", instead("fed5000", "fed50x0"), "16 bytes in hex are needed"},
 		{"a session in capitals", instead("fed5000", "FED5000"), "not the canonical one"},

@@ -1,4 +1,4 @@
-package agreement_test
+package training_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // A server publishes an experiment of eighty users and three items, without any user's
 // ratings. A reader of the publication derives the rest again.
-func ExamplePublish() {
+func Example_publish() {
 	c, err := config.Resolve([]config.Setting{{Key: "algorithm", Value: "lfl-sgdmf"}, {Key: "epsilon", Value: "5"}, {Key: "tolerance", Value: "0.25"}})
 	if err != nil {
 		panic(err)

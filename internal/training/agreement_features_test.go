@@ -1,4 +1,4 @@
-package agreement_test
+package training_test
 
 import (
 	"math"
