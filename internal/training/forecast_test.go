@@ -1,4 +1,4 @@
-package forecast_test
+package training_test
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func set(text string) []config.Setting {
 
 // A hundred organisations, one round: the assumptions of their secure sum, and the size of a
 // client's masked input.
-func ExampleNew() {
+func Example_forecast() {
 	c, err := config.Resolve([]config.Setting{
 		{Key: "algorithm", Value: "fmf-vfl"}, {Key: "data", Value: "synthetic:small"}, {Key: "parties", Value: "100"},
 		{Key: "rounds", Value: "1"}, {Key: "secagg", Value: "real"}, {Key: "tolerance", Value: "0.1"}, {Key: "colluders", Value: "0.1"},
@@ -224,13 +224,13 @@ func TestForecastMessages(t *testing.T) {
 		model := 4 * tt.values
 		alone := 5 + varintField(1) // a header and the round
 		want := []forecast.MessageForecast{
-			{"announce", forecast.Down, 5 + planSize(f, model), rounds, 0}, {"advertise", forecast.Up, alone, rounds, 0}, {"roster", forecast.Down, alone, rounds, 0},
-			{"shares", forecast.Up, alone, rounds, 0}, {"delivery", forecast.Down, alone, rounds, 0},
-			{"prepared", forecast.Up, alone, rounds, 0}, {"proceed", forecast.Down, alone, rounds, 0}, {"masked-input", forecast.Up, alone + packed, rounds, 0},
-			{"survivors", forecast.Down, alone, rounds, 0}, {"unmask", forecast.Up, alone + removal, rounds, 0}, {"final", forecast.Down, 5 + bytesField(model), 1, 0},
+			sent("announce", forecast.Down, 5+planSize(f, model), rounds), sent("advertise", forecast.Up, alone, rounds), sent("roster", forecast.Down, alone, rounds),
+			sent("shares", forecast.Up, alone, rounds), sent("delivery", forecast.Down, alone, rounds),
+			sent("prepared", forecast.Up, alone, rounds), sent("proceed", forecast.Down, alone, rounds), sent("masked-input", forecast.Up, alone+packed, rounds),
+			sent("survivors", forecast.Down, alone, rounds), sent("unmask", forecast.Up, alone+removal, rounds), sent("final", forecast.Down, 5+bytesField(model), 1),
 		}
 		if r.Noise.Kind == "replace" {
-			again := []forecast.MessageForecast{{"answered", forecast.Down, alone, rounds, 0}, {"replacement", forecast.Up, alone, rounds, 0}}
+			again := []forecast.MessageForecast{sent("answered", forecast.Down, alone, rounds), sent("replacement", forecast.Up, alone, rounds)}
 			want = append(want[:10:10], append(again, want[10:]...)...)
 		}
 		if f.Graph != nil {
@@ -259,6 +259,11 @@ func TestForecastMessages(t *testing.T) {
 		}
 		checkMemory(t, tt.settings, f)
 	}
+}
+
+// sent is a kind of message whose bytes of all together are not summed yet.
+func sent(kind string, way forecast.Direction, bytes, times int) forecast.MessageForecast {
+	return forecast.MessageForecast{Kind: kind, Direction: way, Bytes: bytes, Times: times}
 }
 
 // addReal adds the further parts of a real sum: keys and hashes of 32 bytes, signatures of 64,
@@ -311,7 +316,7 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 		want[11].Bytes += g.Degree * bytesField(revealed...)
 	}
 	if g.Mode == "active" {
-		confirm := []forecast.MessageForecast{{"consistency", forecast.Up, alone + signature, rounds, 0}, {"quorum", forecast.Down, alone + quorum, rounds, 0}}
+		confirm := []forecast.MessageForecast{sent("consistency", forecast.Up, alone+signature, rounds), sent("quorum", forecast.Down, alone+quorum, rounds)}
 		want = append(want[:9:9], append(confirm, want[9:]...)...)
 	}
 	return want

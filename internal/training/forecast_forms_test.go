@@ -1,4 +1,4 @@
-package forecast_test
+package training_test
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
 	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/opened"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // forms opens an experiment and makes its forecast.
@@ -84,17 +83,6 @@ func TestGramianForms(t *testing.T) {
 		if err != nil || (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
 			t.Errorf("%s: warnings %q, %v; want %q", settings, got, err, want)
 		}
-	}
-}
-
-func mixed() protocol.Schedule {
-	release := func(name string, n int, l2 float64, cap int) protocol.Release {
-		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
-	}
-	return protocol.Schedule{
-		{Rounds: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Rounds: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Rounds: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
 	}
 }
 

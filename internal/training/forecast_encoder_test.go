@@ -1,4 +1,4 @@
-package forecast_test
+package training_test
 
 import (
 	"bytes"
