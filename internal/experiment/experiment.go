@@ -233,7 +233,7 @@ func (e *Experiment) prepare() error {
 	if !about.Federated() {
 		e.session = protocol.SessionID{}
 		if e.Private() { // noise is bound to the run
-			e.session = e.sessionID()
+			e.session = e.DeriveSession()
 		}
 		return e.checkNetwork() // of no messages
 	}
@@ -288,7 +288,7 @@ func (e *Experiment) settle() error {
 	if err := e.checkSums(); err != nil || e.Public() {
 		return err
 	}
-	e.session = e.sessionID()
+	e.session = e.DeriveSession()
 	return e.checkNetwork()
 }
 

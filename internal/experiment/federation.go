@@ -202,7 +202,7 @@ func (e *Experiment) Baselines() []algorithm.Baseline {
 	return list
 }
 
-// sessionID derives the session's ID from the releases. The ID is public, as it must be,
+// DeriveSession derives the session's ID from the releases as they are now. The ID is public, as it must be,
 // since every plan carries it. Runs of one seed with the same releases draw the same noise,
 // and can be compared pair by pair. Runs that differ in the noise, the cohort or the shape
 // draw their noise independently: no run can cancel the noise of another. (A reader who knows
@@ -214,7 +214,7 @@ func (e *Experiment) Baselines() []algorithm.Baseline {
 // each release ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
 // so any setting of theirs makes another session: see [Experiment.recordSettings]. Last comes the digest of what
 // the session starts from, if it starts from anything: sessions in a row do not share noise.
-func (e *Experiment) sessionID() protocol.SessionID {
+func (e *Experiment) DeriveSession() protocol.SessionID {
 	steps := asked(e.Schedule)
 	t := protocol.NewTranscript("fedsim/session/v1").
 		Cohort(e.Cohort).

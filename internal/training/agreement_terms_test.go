@@ -156,7 +156,7 @@ func told(key, value string) func(*agreement.Public) {
 
 // A configuration that is not one of a deployment, or leaves something open, and facts
 // that cannot be.
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRefusesAgreements(t *testing.T) {
 	const vfl, category = "algorithm=fmf-vfl parties=3", "algorithm=fmf-vfl parties=3 partition=category"
 	for _, tt := range []struct {
 		settings string

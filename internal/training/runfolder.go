@@ -1,8 +1,8 @@
-// Package training runs an opened experiment. It joins the experiment with the simulator, or with another
-// engine, and measures the model and its baselines. It keeps the run's folder, and writes checkpoints from
-// which an interrupted run continues.
+// Package training runs an opened experiment. It joins the experiment with the simulator, or with another engine, and measures the
+// model and its baselines. It keeps the run's folder, and writes checkpoints from which an interrupted run continues.
 //
-// Programs outside this module use it through the root package. The commands call it themselves.
+// Programs outside this module use it through the root package. The commands call it themselves. The tests are also of the packages
+// that a run rests on: experiment, forecast and agreement.
 package training
 
 import (

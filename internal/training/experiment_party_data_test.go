@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"errors"
@@ -149,7 +149,7 @@ func TestPartyRefusesData(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p, err := e.Party(tt.which, set, planned(e))
+		p, err := e.Party(tt.which, set, plannedBy(e))
 		if p != nil || !errors.Is(err, algorithm.ErrPartyData) || !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), set.Name+": ") {
 			t.Errorf("%s %+v: error %v, want %q and the data's name in it", tt.settings, tt.which, err, tt.reason)
 		}

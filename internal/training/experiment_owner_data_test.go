@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"errors"
@@ -55,7 +55,7 @@ func TestRecordsThatCannotBeUsedAreLeftOut(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					p, err := e.Party(algorithm.PartyData{User: "someone-1"}, set, planned(e))
+					p, err := e.Party(algorithm.PartyData{User: "someone-1"}, set, plannedBy(e))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -119,7 +119,7 @@ func TestEmptyRecordAsSimulated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := e.Party(algorithm.PartyData{}, set, planned(e))
+		p, err := e.Party(algorithm.PartyData{}, set, plannedBy(e))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,10 +201,10 @@ func TestWeightsDoNotFollowFromRatings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, refused := e.Party(algorithm.PartyData{}, set, planned(e)); refused == nil || !strings.Contains(refused.Error(), c.remedy) {
+			if p, refused := e.Party(algorithm.PartyData{}, set, plannedBy(e)); refused == nil || !strings.Contains(refused.Error(), c.remedy) {
 				t.Errorf("%s, %s: without a list %v, %v; want it refused with the remedy", c.settings, what, p, refused)
 			}
-			p, err := e.Party(algorithm.PartyData{IDs: c.ids}, set, planned(e))
+			p, err := e.Party(algorithm.PartyData{IDs: c.ids}, set, plannedBy(e))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestListsThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = c.e.Party(c.which, set, planned(c.e)); !errors.Is(err, algorithm.ErrPartyData) || !strings.Contains(err.Error(), c.reason) {
+		if _, err = c.e.Party(c.which, set, plannedBy(c.e)); !errors.Is(err, algorithm.ErrPartyData) || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%+v: %v, want %q", c.which, err, c.reason)
 		}
 	}

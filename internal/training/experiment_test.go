@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func TestOpenChooses(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRefusesSettings(t *testing.T) {
 	one := filepath.Join(t.TempDir(), "one.csv")
 	text := "user,item,rating\n"
 	for _, item := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
@@ -188,15 +188,6 @@ func TestVariantsLoseTheSameClients(t *testing.T) {
 		if d := cmp.Diff(c.stages, e.DropoutStages); d != "" {
 			t.Errorf("%s: clients drop out at (-want +got):\n%s", c.settings, d)
 		}
-	}
-}
-
-// constant predicts one value for everything.
-type constant float64
-
-func (c constant) Predict(_ int, _ []int32, out []float64) {
-	for i := range out {
-		out[i] = float64(c)
 	}
 }
 

@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ func TestClientsTrainOnAllTheirRatings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := e.Party(algorithm.PartyData{User: id}, set, planned(e))
+			p, err := e.Party(algorithm.PartyData{User: id}, set, plannedBy(e))
 			if err != nil {
 				t.Fatal(err)
 			}

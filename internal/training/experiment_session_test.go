@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"testing"
@@ -28,17 +28,6 @@ func TestSessionsDifferWithTheNoise(t *testing.T) {
 	}
 }
 
-func mixed() protocol.Schedule {
-	release := func(name string, n int, l2 float64, cap int) protocol.Release {
-		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
-	}
-	return protocol.Schedule{
-		{Rounds: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Rounds: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Rounds: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
-	}
-}
-
 // Sessions of schedules that release anything else draw other noise.
 func TestSessionsOfSchedules(t *testing.T) {
 	seen := map[protocol.SessionID]string{}
@@ -53,7 +42,7 @@ func TestSessionsOfSchedules(t *testing.T) {
 		e := opened.Experiment(t, "")
 		e.Schedule = mixed()
 		change(e.Schedule)
-		id := e.SessionID()
+		id := e.DeriveSession()
 		if before, ok := seen[id]; ok {
 			t.Errorf("%q has the session of %q", what, before)
 		}

@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"archive/zip"
@@ -70,15 +70,15 @@ func partyOf(t *testing.T, e *experiment.Experiment, which algorithm.PartyData, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := e.Party(which, set, planned(e))
+	p, err := e.Party(which, set, plannedBy(e))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// planned checks plans as a deployment's client does.
-func planned(e *experiment.Experiment) func(*protocol.Plan) error {
+// plannedBy checks plans as a deployment's client does.
+func plannedBy(e *experiment.Experiment) func(*protocol.Plan) error {
 	return func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }
 }
 
@@ -369,7 +369,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 		which := tt.which
 		var want client.Trainer
 		if which.User != "" {
-			p, err := e.Party(which, &same, planned(e))
+			p, err := e.Party(which, &same, plannedBy(e))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -418,7 +418,7 @@ func TestLargestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := e.Party(algorithm.PartyData{}, set, planned(e))
+		p, err := e.Party(algorithm.PartyData{}, set, plannedBy(e))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package experiment_test
+package training_test
 
 import (
 	"strings"
