@@ -48,7 +48,7 @@ var Get = sync.OnceValue(func() Info {
 	switch {
 	case revision != "":
 		info.Revision, info.Modified = revision, modified == "true"
-	case info.stamped(build):
+	case info.Stamped(build):
 	case !strings.Contains(archived, "$"):
 		info.Revision = archived
 	default:
@@ -67,9 +67,9 @@ func State(of string) { revision = of }
 // pseudo is the end of a version that the go command made of a revision.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(\+.*)?$`)
 
-// stamped takes what the go command wrote down: of version control where it built this module
+// Stamped takes what the go command wrote down: of version control where it built this module
 // in a checkout, else the module's version.
-func (i *Info) stamped(build *debug.BuildInfo) bool {
+func (i *Info) Stamped(build *debug.BuildInfo) bool {
 	if build == nil {
 		return false
 	}

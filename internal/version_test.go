@@ -1,4 +1,4 @@
-package version
+package internal_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/version"
 )
 
 const hash = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
@@ -49,9 +50,9 @@ func TestWhatTheGoCommandWroteDown(t *testing.T) {
 		{"another's program with a replacement", &debug.BuildInfo{Main: other, Settings: setting("vcs.revision", strings.Repeat("f", 40)),
 			Deps: []*debug.Module{{Path: module, Version: "v0.1.0", Replace: &debug.Module{Path: "../fedsim"}}}}, ""},
 	} {
-		info := Info{Version: "v0.1.0-dev"}
+		info := version.Info{Version: "v0.1.0-dev"}
 		got := ""
-		if info.stamped(c.build) {
+		if info.Stamped(c.build) {
 			got = info.String()
 		}
 		if got != c.want {
@@ -60,7 +61,21 @@ func TestWhatTheGoCommandWroteDown(t *testing.T) {
 	}
 }
 
-// checkout is this package and a program that prints the version, as a module under version
+// stated returns the text that the source of package version has for a name.
+func stated(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("version/version.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^(?:const|\t) *` + name + ` += "(.*)"$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("the source states no %s", name)
+	}
+	return string(found[1])
+}
+
+// checkout is package version and a program that prints the version, as a module under version
 // control.
 type checkout struct {
 	t   *testing.T
@@ -70,7 +85,7 @@ type checkout struct {
 func newCheckout(t *testing.T) *checkout {
 	t.Helper()
 	c := &checkout{t, t.TempDir()}
-	for from, to := range map[string]string{"version.go": "internal/version/version.go", "testdata/print/main.go": "main.go"} {
+	for from, to := range map[string]string{"version/version.go": "internal/version/version.go", "testdata/print/main.go": "main.go"} {
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -110,10 +125,11 @@ func (c *checkout) built(flags ...string) string {
 
 // Source calls itself a release exactly if the changelog has a date for it.
 func TestReleaseHasADate(t *testing.T) {
-	text, err := os.ReadFile("../../CHANGELOG.md")
+	text, err := os.ReadFile("../CHANGELOG.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	release := stated(t, "release")
 	number, dev := strings.CutSuffix(strings.TrimPrefix(release, "v"), "-dev")
 	dated := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(number) + `\] - \d{4}-\d\d-\d\d$`).Match(text)
 	if dated == dev {
@@ -125,15 +141,15 @@ func TestReleaseHasADate(t *testing.T) {
 // git and the program name the same commit.
 func TestEveryWayToBuild(t *testing.T) {
 	effort.LongOnly(t, "building programs takes seconds")
-	c := newCheckout(t)
+	release, c := stated(t, "release"), newCheckout(t)
 	got := c.built("-buildvcs=false")
-	binary, err := Digest(filepath.Join(c.dir, "print"))
+	binary, err := version.Digest(filepath.Join(c.dir, "print"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Info{Version: release, Revision: unknown, Binary: binary}
-	if !strings.Contains(archived, "$") { // the tests come from an archive
-		want = Info{Version: release, Revision: archived}
+	want := version.Info{Version: release, Revision: "unknown", Binary: binary}
+	if archived := stated(t, "archived"); !strings.Contains(archived, "$") { // the tests come from an archive
+		want = version.Info{Version: release, Revision: archived}
 	}
 	if got != want.String() {
 		t.Errorf("without version control: %q, want %q", got, want)
@@ -160,12 +176,12 @@ func TestEveryWayToBuild(t *testing.T) {
 	}
 }
 
-func TestSource(t *testing.T) {
-	for want, info := range map[string]Info{
+func TestSourceOfAProgram(t *testing.T) {
+	for want, info := range map[string]version.Info{
 		hash:                             {Revision: hash},
 		hash + ", modified":              {Revision: hash, Modified: true},
 		"v0.1.0":                         {Revision: "v0.1.0"},
-		"unknown, binary " + hash + hash: {Revision: unknown, Binary: hash + hash},
+		"unknown, binary " + hash + hash: {Revision: "unknown", Binary: hash + hash},
 	} {
 		if got := info.Source(); got != want {
 			t.Errorf("%+v: %q, want %q", info, got, want)
@@ -173,17 +189,17 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func TestDigest(t *testing.T) {
+func TestDigestOfAProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "abc")
 	if err := os.WriteFile(path, []byte("abc"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// FIPS 180-4, example of the message "abc".
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-	if got, err := Digest(path); err != nil || got != want {
+	if got, err := version.Digest(path); err != nil || got != want {
 		t.Errorf("digest %s (%v), want %s", got, err, want)
 	}
-	if got, err := Digest(path + "d"); got != "" || err == nil {
+	if got, err := version.Digest(path + "d"); got != "" || err == nil {
 		t.Errorf("a file that is missing has the digest %q and the error %v", got, err)
 	}
 }
@@ -191,12 +207,13 @@ func TestDigest(t *testing.T) {
 // A release needs no other change than its tag: all places name one version. Between
 // releases, when it ends in -dev, there is nothing to compare yet.
 func TestTagReady(t *testing.T) {
+	release := stated(t, "release")
 	if strings.HasSuffix(release, "-dev") {
 		t.Skip("not to be released: ", release)
 	}
 	for path, want := range map[string]string{
-		"../../CHANGELOG.md": "\n## [" + strings.TrimPrefix(release, "v") + "]",
-		"../../CITATION.cff": "\nversion: " + strings.TrimPrefix(release, "v") + "\n",
+		"../CHANGELOG.md": "\n## [" + strings.TrimPrefix(release, "v") + "]",
+		"../CITATION.cff": "\nversion: " + strings.TrimPrefix(release, "v") + "\n",
 	} {
 		text, err := os.ReadFile(path)
 		if err != nil {
