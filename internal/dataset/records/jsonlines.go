@@ -41,7 +41,7 @@ type jsonLine struct {
 
 // openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
 func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
-	s.Dialect = tabs // no quotes: a line is a record
+	s.Dialect = Tabs // no quotes: a line is a record
 	line, err := s.firstLine()
 	if err != nil {
 		return RatingRows{Rows: s}, err

@@ -28,7 +28,7 @@ type Dialect struct {
 
 var (
 	Commas = Dialect{sep: ",", quotes: true}
-	tabs   = Dialect{sep: "\t"}
+	Tabs   = Dialect{sep: "\t"}
 	Colons = Dialect{sep: "::"}
 	Pipes  = Dialect{sep: "|"}
 )

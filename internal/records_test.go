@@ -1,4 +1,4 @@
-package records
+package internal_test
 
 import (
 	"io"
@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/dataset/files"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 )
 
 // This program does not import package dataset/parquet: the error names the import, and the file's first line as the place.
 func TestParquetWithoutAReader(t *testing.T) {
-	rows, err := Open(t.Context(), files.Input{ReadCloser: io.NopCloser(strings.NewReader(files.ParquetMagic + "\x15\x04")), Path: "ratings.parquet"}, Options{})
+	rows, err := records.Open(t.Context(), files.Input{ReadCloser: io.NopCloser(strings.NewReader(files.ParquetMagic + "\x15\x04")), Path: "ratings.parquet"}, records.Options{})
 	if err == nil || !strings.Contains(err.Error(), "import github.com/fedsim/fedsim/dataset/parquet") {
 		t.Fatalf("error %v", err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package records_test
+package read_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package records_test
+package read_test
 
 import (
 	"bytes"

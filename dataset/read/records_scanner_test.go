@@ -1,4 +1,4 @@
-package records
+package read_test
 
 import (
 	"bytes"
@@ -17,25 +17,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/internal/dataset/files"
+	"github.com/fedsim/fedsim/internal/dataset/records"
 )
 
 // scanAll returns all records of a text.
-func scanAll(r io.Reader, d Dialect) (records [][]string, err error) {
-	s := NewScanner(context.Background(), r, d, nil)
+func scanAll(r io.Reader, d records.Dialect) (list [][]string, err error) {
+	s := records.NewScanner(context.Background(), r, d, nil)
 	for {
 		var record [][]byte
 		record, err = s.Next()
 		if errors.Is(err, io.EOF) {
-			return records, nil
+			return list, nil
 		}
 		if err != nil {
-			return records, err
+			return list, err
 		}
 		fields := make([]string, len(record))
 		for i, field := range record {
 			fields[i] = string(field)
 		}
-		records = append(records, fields)
+		list = append(list, fields)
 	}
 }
 
@@ -45,21 +46,21 @@ func TestScannerReadsCSV(t *testing.T) {
 		// No line end, space or tab closes a field: the first would be an
 		// ambiguity of encoding/csv itself (CRLF), the writer leaves the others unquoted.
 		field := rapid.StringMatching(`([a-z0-9.é,"\n \t]{0,8}[a-z0-9é,"])?`)
-		records := rapid.SliceOfN(rapid.SliceOfN(field, 2, 5), 0, 8).Draw(t, "records")
+		want := rapid.SliceOfN(rapid.SliceOfN(field, 2, 5), 0, 8).Draw(t, "records")
 		var text bytes.Buffer
-		if err := csv.NewWriter(&text).WriteAll(records); err != nil {
+		if err := csv.NewWriter(&text).WriteAll(want); err != nil {
 			t.Fatal(err)
 		}
 		var in io.Reader = bytes.NewReader(text.Bytes())
 		if rapid.Bool().Draw(t, "byte by byte") {
 			in = iotest.OneByteReader(in)
 		}
-		got, err := scanAll(in, Commas)
+		got, err := scanAll(in, records.Commas)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got) != len(records) || len(got) > 0 && !cmp.Equal(records, got) {
-			t.Fatalf("%q\n got %q\nwant %q", text.String(), got, records)
+		if len(got) != len(want) || len(got) > 0 && !cmp.Equal(want, got) {
+			t.Fatalf("%q\n got %q\nwant %q", text.String(), got, want)
 		}
 	})
 }
@@ -67,7 +68,10 @@ func TestScannerReadsCSV(t *testing.T) {
 // TestScannerSplits compares separators without quoting with strings.Split.
 func TestScannerSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := rapid.SampledFrom([]Dialect{tabs, Colons, Pipes}).Draw(t, "dialect")
+		d := rapid.SampledFrom([]struct {
+			sep string
+			by  records.Dialect
+		}{{"\t", records.Tabs}, {"::", records.Colons}, {"|", records.Pipes}}).Draw(t, "dialect")
 		lines := rapid.SliceOfN(rapid.StringMatching(`[a:|"é,\t ]{0,12}`), 0, 8).Draw(t, "lines")
 		var want [][]string
 		for _, line := range lines {
@@ -83,39 +87,47 @@ func TestScannerSplits(t *testing.T) {
 		if rapid.Bool().Draw(t, "byte by byte") {
 			in = iotest.OneByteReader(in)
 		}
-		got, err := scanAll(in, d)
+		got, err := scanAll(in, d.by)
 		if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]string]) {
 			t.Fatalf("%q between %q\n got %q, %v\nwant %q", d.sep, lines, got, err, want)
 		}
 	})
 }
 
-// TestScannerFirstLine: the first line that is not blank, however it arrives, and the
-// records are all still there.
-func TestScannerFirstLine(t *testing.T) {
-	long := strings.Repeat("x", maxRecord+1)
-	for text, want := range map[string]string{
-		"": "", "\n \r\n\t\n": "", "a,b\nc": "a,b", "\n\r\n  a b \r\nc\n": "a b", "end": "end", long + "x\n": long + "x",
+// TestFirstLine: the first line that is not blank says what a file is, however it arrives, and the records are all still there.
+func TestFirstLine(t *testing.T) {
+	const line = `{"user":"u","item":"i","rating":3}`
+	long := strings.Repeat("x", 1<<20+1)
+	for _, c := range []struct {
+		text  string
+		lines int // of JSON
+		says  string
+	}{
+		{"", 0, records.ErrNoRows.Error()}, {"\n \r\n\t\n", 0, records.ErrNoRows.Error()},
+		{line, 1, ""}, {line + "\n" + line + "\r\n", 2, ""}, {"\n \t \r\n\r\n  " + line + " \r\n" + line + "\n", 2, ""}, {"\ufeff" + line + "\n" + line, 2, ""},
+		{"user,item,rating\n" + line, 0, ""}, {"\nuser,item,rating\n" + line, 0, ""},
+		{long, 0, "record is longer than"}, // enough of it to tell what it is
 	} {
 		for pieces, r := range map[string]io.Reader{
-			"whole":      strings.NewReader(text),
-			"half":       iotest.HalfReader(strings.NewReader(text)),
-			"data, EOF":  iotest.DataErrReader(strings.NewReader(text)),
-			"a few each": &portions{r: strings.NewReader(text), size: 1000},
+			"whole":      strings.NewReader(c.text),
+			"half":       iotest.HalfReader(strings.NewReader(c.text)),
+			"data, EOF":  iotest.DataErrReader(strings.NewReader(c.text)),
+			"a few each": &portions{r: strings.NewReader(c.text), size: 7 + len(c.text)/1000},
 		} {
-			s := NewScanner(context.Background(), r, Commas, nil)
-			got, err := s.firstLine()
-			if len(want) > maxRecord { // enough of it to tell what it is
-				if len(got) < files.HeadSize || !strings.HasPrefix(want, string(got)) || err != nil {
-					t.Errorf("%.20q (%s): %d bytes, %v, want %d of it", text, pieces, len(got), err, files.HeadSize)
+			rows, err := records.Open(t.Context(), files.Input{ReadCloser: io.NopCloser(r), Path: "ratings"}, records.Options{})
+			if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%.20q (%s): error %v, want %q", c.text, pieces, err, c.says)
+			}
+			n := 0
+			for err == nil && c.lines > 0 {
+				if _, err = rows.Next(); err == nil {
+					n++
+				} else if !errors.Is(err, io.EOF) {
+					t.Errorf("%.20q (%s): %v", c.text, pieces, err)
 				}
-				continue
 			}
-			if string(got) != want || err != nil {
-				t.Errorf("%q (%s): got %q, %v, want %q", text, pieces, got, err, want)
-			}
-			if record, err := s.Next(); want != "" && (err != nil || string(bytes.Join(record, []byte{','})) != want) {
-				t.Errorf("%q (%s): first record is %q, %v, want %q", text, pieces, record, err, want)
+			if n != c.lines {
+				t.Errorf("%.20q (%s): %d lines of JSON, want %d", c.text, pieces, n, c.lines)
 			}
 		}
 	}
@@ -130,7 +142,7 @@ type portions struct {
 func (c *portions) Read(p []byte) (int, error) { return c.r.Read(p[:min(len(p), c.size)]) }
 
 func TestScannerEdges(t *testing.T) {
-	wide := strings.Repeat("w", bufferSize+7)
+	wide := strings.Repeat("w", 300<<10)
 	for _, c := range []struct {
 		name, text string
 		want       [][]string
@@ -151,7 +163,7 @@ func TestScannerEdges(t *testing.T) {
 			"pieces":    &portions{strings.NewReader(c.text), 1 + len(c.text)/1000},
 			"data, EOF": iotest.DataErrReader(strings.NewReader(c.text)),
 		} {
-			got, err := scanAll(r, Commas)
+			got, err := scanAll(r, records.Commas)
 			if err != nil || !slices.EqualFunc(got, c.want, slices.Equal[[]string]) {
 				t.Errorf("%s (%s): got %.80q, %v, want %.80q", c.name, pieces, got, err, c.want)
 			}
@@ -160,11 +172,11 @@ func TestScannerEdges(t *testing.T) {
 }
 
 func TestScannerLongRecord(t *testing.T) {
-	for text, want := range map[string]error{
-		strings.Repeat("x", 3*maxRecord):          errLongRecord,
-		"\"" + strings.Repeat("x\n", 2*maxRecord): errUnclosed, // its first line alone is the record
+	for text, want := range map[string]string{
+		strings.Repeat("x", 3<<20):          "record is longer than 1048576 bytes",
+		"\"" + strings.Repeat("x\n", 2<<20): "quoted field is not closed", // its first line alone is the record
 	} {
-		if _, err := scanAll(strings.NewReader(text), Commas); !errors.Is(err, want) {
+		if _, err := scanAll(strings.NewReader(text), records.Commas); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.5q...: error is %v, want %v", text, err, want)
 		}
 	}
@@ -175,12 +187,12 @@ func TestParseRating(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[-+]?[0-9]{0,18}\.?[0-9]{0,18}([eE][-+]?[0-9]{1,3})?`).Draw(t, "text")
 		want, wantErr := strconv.ParseFloat(text, 64)
-		got, err := ParseRating([]byte(text))
+		got, err := records.ParseRating([]byte(text))
 		if (err != nil) != (wantErr != nil) || err == nil && got != want {
 			t.Fatalf("%q is %v, %v, want %v, %v", text, got, err, want, wantErr)
 		}
 	})
-	if v, err := ParseRating([]byte("-0.0")); err != nil || math.Signbit(v) {
+	if v, err := records.ParseRating([]byte("-0.0")); err != nil || math.Signbit(v) {
 		t.Errorf("-0.0 is %v, %v, want 0 without a sign", v, err)
 	}
 }
