@@ -113,7 +113,7 @@ func (f *Figure) axes(pic Picture, size font.Length) *plot.Plot {
 	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = size+2, size, size
 	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size, p.Legend.TextStyle.Font.Size = size, size, size-1
 	p.Title.Padding = vg.Points(6)
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks(f.XSteps), ticks(Steps)
+	p.X.Tick.Marker, p.Y.Tick.Marker = Ticks(f.XSteps), Ticks(Steps)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{235}, color.Gray{225}
 	p.Add(grid)
@@ -375,11 +375,11 @@ func (f *Figure) XSteps(from, to float64, about int) []float64 {
 	return slices.DeleteFunc(Steps(from, to, about), broken)
 }
 
-// ticks marks a linear axis of a picture: at the places that it returns for two ends that differ.
-type ticks func(from, to float64, about int) []float64
+// Ticks marks a linear axis of a picture: at the places that it returns for two ends that differ.
+type Ticks func(from, to float64, about int) []float64
 
 // Ticks returns the marks with their labels.
-func (t ticks) Ticks(from, to float64) (list []plot.Tick) {
+func (t Ticks) Ticks(from, to float64) (list []plot.Tick) {
 	const about = 6
 	places := t(from, to, about)
 	for i, text := range Labels(places) {

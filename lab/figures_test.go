@@ -1,4 +1,4 @@
-package figures
+package lab_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms of the runs
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/lab/figures"
 )
 
 // runOf makes a run of settings "key=value ..." with numbers.
@@ -37,21 +38,50 @@ func runOf(t *testing.T, settings string, values map[string]float64) *study.Run 
 	return r
 }
 
+// withFile gives a run a folder with a file of what a run leaves.
+func withFile(t *testing.T, r *study.Run, name, text string) {
+	t.Helper()
+	if r.Path == "" {
+		r.Path = t.TempDir()
+	}
+	if err := os.WriteFile(filepath.Join(r.Path, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// figureNamed returns one of the figures of runs.
+func figureNamed(t *testing.T, runs study.Runs, id string) figures.Figure {
+	t.Helper()
+	all, err := figures.Figures(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(all, func(f figures.Figure) bool { return f.ID == id })
+	if at < 0 {
+		t.Fatalf("%+v: want a figure of %s", all, id)
+	}
+	return all[at]
+}
+
 func someRuns(t *testing.T) study.Runs {
 	t.Helper()
 	rmse := func(v, biases float64) map[string]float64 {
 		return map[string]float64{"test_rmse": v, "baselines.item_bias": biases, "bytes_up_per_client.masked-input": 2000, "bytes_down_per_client.announce": 500}
 	}
-	return study.Runs{
+	runs := study.Runs{
 		runOf(t, "algorithm=ssp-c epsilon=10 seed=1", rmse(0.9, 0.8)), runOf(t, "algorithm=ssp-c epsilon=10 seed=2", rmse(1.0, 0.9)),
 		runOf(t, "algorithm=ssp-c epsilon=2 seed=1", rmse(1.1, 0.8)), runOf(t, "algorithm=ssp-c epsilon=2 seed=2", rmse(1.3, 0.9)),
 		runOf(t, "algorithm=lfl-sgdmf epsilon=2 seed=1", rmse(1.5, 0.8)), runOf(t, "algorithm=lfl-sgdmf epsilon=inf seed=1", rmse(0.7, 0.8)),
 	}
+	for _, r := range runs {
+		withFile(t, r, "metrics.jsonl", "")
+	}
+	return runs
 }
 
 // Means and deviations are by hand; the figure leaves out runs without noise.
 func TestMetricByEpsilon(t *testing.T) {
-	f := MetricByEpsilon(someRuns(t), "test_rmse")
+	f := figures.MetricByEpsilon(someRuns(t), "test_rmse")
 	if len(f.Series) != 3 {
 		t.Fatalf("%d series, want two algorithms and a baseline", len(f.Series))
 	}
@@ -74,14 +104,8 @@ func TestMetricByEpsilon(t *testing.T) {
 // An algorithm has one colour in every figure whose lines are algorithms.
 func TestColoursStay(t *testing.T) {
 	runs := someRuns(t)
-	quality := MetricByEpsilon(runs, runs[0].Primary())
-	bytes, err := bytesByMessage(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	colour(runs, &quality)
-	colour(runs, &bytes)
-	of := func(f Figure) map[string]int {
+	quality, bytes := figureNamed(t, runs, "quality"), figureNamed(t, runs, "bytes")
+	of := func(f figures.Figure) map[string]int {
 		m := make(map[string]int)
 		for _, s := range f.Series {
 			m[s.Name] = s.Colour
@@ -106,16 +130,13 @@ func TestSecondsByStage(t *testing.T) {
 		`{"round":1,"seconds":9,"stages":{"share":2,"unmask":4}}` + "\n" + `{"round":2,"seconds":9,"stages":{"share":4}}`,
 		`{"round":1,"seconds":9,"stages":{"share":7,"unmask":1}}`,
 	} {
-		r := runOf(t, "algorithm=ssp-c seed="+strconv.Itoa(seed+1), nil)
-		r.Path = t.TempDir()
-		if err := os.WriteFile(filepath.Join(r.Path, "metrics.jsonl"), []byte(rounds), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		r := runOf(t, "algorithm=ssp-c seed="+strconv.Itoa(seed+1), map[string]float64{"test_rmse": 1})
+		withFile(t, r, "metrics.jsonl", rounds)
 		runs = append(runs, r)
 	}
-	f, err := secondsByStage(runs)
-	if err != nil || len(f.Series) != 1 || !slices.Equal(f.Ticks, []string{"share", "unmask"}) {
-		t.Fatalf("%+v, %v: want one line of share and unmask", f, err)
+	f := figureNamed(t, runs, "stages")
+	if len(f.Series) != 1 || !slices.Equal(f.Ticks, []string{"share", "unmask"}) {
+		t.Fatalf("%+v: want one line of share and unmask", f)
 	}
 	// share: (2+4)/2 and 7; unmask: (4+0)/2 and 1.
 	if y := f.Series[0].Y; !slices.Equal(y, []float64{5, 1.5}) {
@@ -133,59 +154,45 @@ func TestQualityOverClock(t *testing.T) {
 		"",
 	} {
 		r := runOf(t, "algorithm=ssp-c seed="+strconv.Itoa(seed+1), map[string]float64{"test_rmse": 1})
-		r.Path = t.TempDir()
-		files := map[string]string{"metrics.jsonl": `{"round":1,"rmse":1.5}` + "\n" + `{"round":2,"rmse":1}` + "\n", "timings.jsonl": timings}
-		for name, text := range files {
-			if text == "" {
-				continue
-			}
-			if err := os.WriteFile(filepath.Join(r.Path, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		withFile(t, r, "metrics.jsonl", `{"round":1,"rmse":1.5}`+"\n"+`{"round":2,"rmse":1}`+"\n")
+		if timings != "" {
+			withFile(t, r, "timings.jsonl", timings)
 		}
 		runs = append(runs, r)
 	}
-	all, err := Figures(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := slices.IndexFunc(all, func(f Figure) bool { return f.ID == "clock" })
-	if at < 0 || len(all[at].Series) != 1 {
-		t.Fatalf("%+v: want one line over the wall clock", all)
+	clock := figureNamed(t, runs, "clock")
+	if len(clock.Series) != 1 {
+		t.Fatalf("%+v: want one line over the wall clock", clock)
 	}
 	// (2+4)/2, and (2+4 + 4+10)/2
-	if s := all[at].Series[0]; !slices.Equal(s.X, []float64{3, 10}) || !slices.Equal(s.Y, []float64{1.5, 1}) || s.Runs != 2 {
+	if s := clock.Series[0]; !slices.Equal(s.X, []float64{3, 10}) || !slices.Equal(s.Y, []float64{1.5, 1}) || s.Runs != 2 {
 		t.Errorf("%+v, want 1.5 at 3 seconds and 1 at 10, of two runs", s)
 	}
 }
 
 // Pictures are files of the format that their names say, and contain everything that is drawn.
 func TestDraw(t *testing.T) {
-	logarithmic := Figure{ID: "logarithmic", Log: true, LogY: true, Series: []Series{{Name: "a"}}}
+	logarithmic := figures.Figure{ID: "logarithmic", Log: true, LogY: true, Series: []figures.Series{{Name: "a"}}}
 	for x := 1e-4; x < 1; x *= 1.3 { // more places than are named
 		s := &logarithmic.Series[0]
 		s.X, s.Y = append(s.X, x), append(s.Y, x*x)
 	}
-	named := Figure{ID: "named", Ticks: []string{"1", "inf"}, Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.7}}}}
-	messages, err := bytesByMessage(someRuns(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range []Figure{MetricByEpsilon(someRuns(t), "test_rmse"), messages, logarithmic, named} {
+	named := figures.Figure{ID: "named", Ticks: []string{"1", "inf"}, Series: []figures.Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.7}}}}
+	for _, f := range []figures.Figure{figures.MetricByEpsilon(someRuns(t), "test_rmse"), figureNamed(t, someRuns(t), "bytes"), logarithmic, named} {
 		var b bytes.Buffer
 		// A column of a paper is 8.5 cm wide: 1,004 dots at 300 an inch.
-		if err := f.Draw(&b, Picture{Format: "png", Width: 8.5, Low: math.NaN(), High: math.NaN()}); err != nil {
+		if err := f.Draw(&b, figures.Picture{Format: "png", Width: 8.5, Low: math.NaN(), High: math.NaN()}); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := png.Decode(&b); err != nil || m.Bounds().Dx() != 1004 {
 			t.Errorf("%s: %v, %v", f.ID, m.Bounds(), err)
 		}
 		b.Reset()
-		if err := f.Draw(&b, Picture{Format: "pdf", Width: 17, Low: math.NaN(), High: math.NaN()}); err != nil || !strings.HasPrefix(b.String(), "%PDF-") {
+		if err := f.Draw(&b, figures.Picture{Format: "pdf", Width: 17, Low: math.NaN(), High: math.NaN()}); err != nil || !strings.HasPrefix(b.String(), "%PDF-") {
 			t.Errorf("%s: no PDF: %v", f.ID, err)
 		}
 		b.Reset()
-		if err := f.Draw(&b, Picture{Format: "svg", Width: 12, Low: math.NaN(), High: math.NaN()}); err != nil {
+		if err := f.Draw(&b, figures.Picture{Format: "svg", Width: 12, Low: math.NaN(), High: math.NaN()}); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()
@@ -210,7 +217,7 @@ func TestBaselineWithoutNoiseFollowsEpsilon(t *testing.T) {
 	of := func(v float64) map[string]float64 {
 		return map[string]float64{"test_rmse": 1, "baselines.non_private": v}
 	}
-	f := MetricByEpsilon(study.Runs{
+	f := figures.MetricByEpsilon(study.Runs{
 		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(1.5)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(1.7)),
 		runOf(t, "algorithm=ssp-c epsilon=20 seed=1", of(1.2)),
 	}, "test_rmse")

@@ -1,8 +1,9 @@
-package figures
+package lab_test
 
 import (
 	"bytes"
 	"compress/zlib"
+	"github.com/fedsim/fedsim/lab/figures"
 	"io"
 	"math"
 	"strings"
@@ -30,9 +31,9 @@ func content(t *testing.T, file []byte) string {
 // A PDF has no letter of its text as two wrong signs: the bytes of ε and ± are not in its text. Letters of ASCII
 // stay text. A band has the colour of its line, 0072B2, with its own alpha and not darkened by it.
 func TestPDF(t *testing.T) {
-	f := Figure{ID: "f", X: "ε of it", Y: "mean ± deviation", Series: []Series{{Name: "plain", X: []float64{1, 2}, Y: []float64{1, 2}, Low: []float64{0.5, 1}, High: []float64{2, 3}}}}
+	f := figures.Figure{ID: "f", X: "ε of it", Y: "mean ± deviation", Series: []figures.Series{{Name: "plain", X: []float64{1, 2}, Y: []float64{1, 2}, Low: []float64{0.5, 1}, High: []float64{2, 3}}}}
 	var b bytes.Buffer
-	if err := f.Draw(&b, Picture{Format: "pdf", Width: 17, Low: math.NaN(), High: math.NaN()}); err != nil {
+	if err := f.Draw(&b, figures.Picture{Format: "pdf", Width: 17, Low: math.NaN(), High: math.NaN()}); err != nil {
 		t.Fatal(err)
 	}
 	text := content(t, b.Bytes())

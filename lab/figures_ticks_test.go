@@ -1,6 +1,7 @@
-package figures
+package lab_test
 
 import (
+	"github.com/fedsim/fedsim/lab/figures"
 	"math"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ func TestLabels(t *testing.T) {
 		{[]float64{2.5}, []string{"2.5"}},
 		{nil, []string{}},
 	} {
-		if got := Labels(c.places); !slices.Equal(got, c.want) {
+		if got := figures.Labels(c.places); !slices.Equal(got, c.want) {
 			t.Errorf("%v: %q, want %q", c.places, got, c.want)
 		}
 	}
@@ -37,7 +38,7 @@ func TestTicksOfNarrowRanges(t *testing.T) {
 		for width := 1e-5; width < 1e4; width *= 3 {
 			at := 0
 			before := ""
-			for _, k := range ticks(Steps).Ticks(from, from+width) {
+			for _, k := range figures.Ticks(figures.Steps).Ticks(from, from+width) {
 				if k.IsMinor() {
 					continue
 				}
@@ -56,21 +57,21 @@ func TestTicksOfNarrowRanges(t *testing.T) {
 
 // By hand.
 func TestSteps(t *testing.T) {
-	rounds := &Figure{Series: []Series{{X: []float64{1, 2, 3}}}}
-	minutes := &Figure{Series: []Series{{X: []float64{1, 2.5, 3}}}}
+	rounds := &figures.Figure{Series: []figures.Series{{X: []float64{1, 2, 3}}}}
+	minutes := &figures.Figure{Series: []figures.Series{{X: []float64{1, 2.5, 3}}}}
 	for _, c := range []struct {
-		steps    ticks
+		steps    figures.Ticks
 		from, to float64
 		want     string
 	}{
-		{Steps, 0.873, 1.02, "0.90 0.95 1.00"},
-		{Steps, 0, 10, "0 2 4 6 8 10"},
-		{Steps, -0.3, 0.25, "-0.2 0.0 0.2"},
+		{figures.Steps, 0.873, 1.02, "0.90 0.95 1.00"},
+		{figures.Steps, 0, 10, "0 2 4 6 8 10"},
+		{figures.Steps, -0.3, 0.25, "-0.2 0.0 0.2"},
 		{minutes.XSteps, 1, 3, "1.0 1.5 2.0 2.5 3.0"},
 		{rounds.XSteps, 1, 3, "1 2 3"},
 		{rounds.XSteps, 1, 14, "5 10"},
 	} {
-		if got := strings.Join(Labels(c.steps(c.from, c.to, 5)), " "); got != c.want {
+		if got := strings.Join(figures.Labels(c.steps(c.from, c.to, 5)), " "); got != c.want {
 			t.Errorf("from %v to %v: %s, want %s", c.from, c.to, got, c.want)
 		}
 	}
