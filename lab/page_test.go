@@ -1,7 +1,8 @@
-package page
+package lab_test
 
 import (
 	"bytes"
+	"html"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/lab/figures"
+	"github.com/fedsim/fedsim/lab/page"
 )
 
 // finished makes folders of runs as fedsim run leaves them, with just what a page reads.
@@ -43,15 +45,33 @@ func finished(t *testing.T) string {
 func written(t *testing.T) string {
 	t.Helper()
 	dir := finished(t)
+	return pageOf(t, dir, loaded(t, dir))
+}
+
+func loaded(t *testing.T, dir string) study.Runs {
+	t.Helper()
 	runs, err := study.Load(func(err error) { t.Error(err) }, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runs
+}
+
+func pageOf(t *testing.T, dir string, runs study.Runs) string {
+	t.Helper()
 	var b bytes.Buffer
-	if err = Write(&b, Content{Title: "A <study>", Parts: []Part{{ID: "all", Dirs: []string{dir}, Runs: runs, Claims: []Claim{{"A paper", "x < y", "holds", "1 < 2"}}}}}); err != nil {
+	claims := []page.Claim{{Source: "A paper", Text: "x < y", Verdict: "holds", Evidence: "1 < 2"}}
+	if err := page.Write(&b, page.Content{Title: "A <study>", Parts: []page.Part{{ID: "all", Dirs: []string{dir}, Runs: runs, Claims: claims}}}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// appendix is the text of a page that a paper can print.
+func appendix(page string) string {
+	_, rest, _ := strings.Cut(page, "as text for an appendix</summary>")
+	text, _, _ := strings.Cut(rest, "</details>")
+	return html.UnescapeString(strings.NewReplacer("<p>", "", "</p>", "").Replace(text))
 }
 
 // The page takes nothing from elsewhere and runs nothing.
@@ -121,8 +141,8 @@ func TestSection(t *testing.T) {
 	steps := figures.Figure{ID: "steps", Title: "By budget", X: "ε", Y: "y", Ticks: []string{"1", "∞"},
 		Series: []figures.Series{{Name: "b", X: []float64{0, 1}, Y: []float64{0.5, 0.7}, Low: []float64{0.4, 0.69}, High: []float64{0.55, 0.9}}}}
 	var b bytes.Buffer
-	err := Write(&b, Content{Title: "A page", Sections: []Section{{ID: "s", Title: "A <section>", Words: []string{"Some words."}, NotShown: []string{"Much."}, Repeat: []string{"fedsim attack"},
-		Figures: []Drawn{{Figure: f}, {Figure: steps, Numbers: Numbers(&steps)}}, Tables: []Table{{Caption: "All", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}}}}})
+	err := page.Write(&b, page.Content{Title: "A page", Sections: []page.Section{{ID: "s", Title: "A <section>", Words: []string{"Some words."}, NotShown: []string{"Much."}, Repeat: []string{"fedsim attack"},
+		Figures: []page.Drawn{{Figure: f}, {Figure: steps, Numbers: page.Numbers(&steps)}}, Tables: []page.Table{{Caption: "All", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,11 +158,9 @@ func TestSection(t *testing.T) {
 
 // The appendix names what the files of the runs say, each once.
 func TestReproduce(t *testing.T) {
-	runs, err := study.Load(func(err error) { t.Error(err) }, finished(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Join(reproduce(runs), "\n")
+	dir := finished(t)
+	runs := loaded(t, dir)
+	got := appendix(pageOf(t, dir, runs))
 	for _, want := range []string{
 		"Program: fedsim v1.2.3, revision abc\n", "Machine: linux/amd64, go1\n", "Data: films <b>, digest d1g\n", "Split of seed: 1, digest s1g\n",
 		"Algorithms: ssp-c\n", "ε = 1, δ = 1e-05, unit user, relation zero-out; ε = 5,", "Runs: 2, each",
@@ -153,22 +171,23 @@ func TestReproduce(t *testing.T) {
 	}
 	chosen := dp.Chosen{By: dp.PrivateSearch, Candidates: 20, Law: dp.Selection{Eta: 1, Gamma: 0.25}, RunEpsilon: 5}
 	runs[1].Summary.Privacy.Epsilon, runs[1].Summary.Privacy.Chosen = 7.714, chosen
-	claimed := statements(runs)[1]
-	for name, text := range map[string]string{"the appendix": strings.Join(reproduce(runs), "\n"), "the statement": claimed.Text, "its words": claimed.Words} {
+	text := pageOf(t, dir, runs)
+	claimed := regexp.MustCompile(`<dd>(.+) <span class="soft">(.+)</span></dd>`).FindAllStringSubmatch(html.UnescapeString(text), -1)
+	if len(claimed) != 2 {
+		t.Fatalf("statements are %q, want two", claimed)
+	}
+	for name, text := range map[string]string{"the appendix": appendix(text), "the statement": claimed[1][2], "its words": claimed[1][1]} {
 		if !strings.Contains(text, chosen.String()) && !strings.Contains(text, "chosen=private") || !strings.Contains(text, "7.71") {
 			t.Errorf("%s does not name the search: %q", name, text)
 		}
 	}
-	if page := written(t); !strings.Contains(page, "Program: fedsim v1.2.3, revision abc") {
-		t.Error("the page lacks the appendix")
-	}
 }
 
-// pictureOf draws a figure alone.
+// pictureOf draws a figure alone on a page.
 func pictureOf(t *testing.T, f figures.Figure) string {
 	t.Helper()
 	var b strings.Builder
-	if err := page.ExecuteTemplate(&b, "picture", draw(f)); err != nil {
+	if err := page.Write(&b, page.Content{Sections: []page.Section{{ID: "s", Figures: []page.Drawn{{Figure: f}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

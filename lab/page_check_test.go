@@ -1,4 +1,4 @@
-package page
+package lab_test
 
 import (
 	"errors"
