@@ -1,9 +1,9 @@
-package wire_test
+package protocol_test
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
+	"testing"
 
 	"github.com/fedsim/fedsim/internal/protocol/wire"
 	"github.com/fedsim/fedsim/protocol"
@@ -11,7 +11,7 @@ import (
 
 // A client's advertisement on its way to the aggregator, which knows what the
 // federation looks like and takes what a client sends, and nothing else.
-func Example() {
+func TestAdvertisementOnItsWay(t *testing.T) {
 	plan := &protocol.Plan{
 		Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.3},
 		Releases: []protocol.Release{{Name: "items", Len: 1000, L2: 1, MaxNonZero: 20, Scale: 1024, Width: 24,
@@ -26,16 +26,16 @@ func Example() {
 	} {
 		var err error
 		if stream, err = wire.AppendFrames(stream, m); err != nil {
-			fmt.Println(err)
+			t.Fatal(err)
 		}
 	}
 
 	r := wire.NewReader(bytes.NewReader(stream), limits.Between(protocol.Client, protocol.Aggregator))
-	m, err := r.Read()
-	fmt.Println(m.Kind(), protocol.Size(m), err)
-	_, err = r.Read()
-	fmt.Println(errors.Is(err, wire.ErrKind), err)
-	// Output:
-	// advertise 77 <nil>
-	// true wire: a message of this kind is not taken here: kind 17
+	if m, err := r.Read(); err != nil || m.Kind() != protocol.KindAdvertise || protocol.Size(m) != 77 {
+		t.Errorf("%v, %v; want an advertisement of 77 bytes", m, err)
+	}
+	const want = "wire: a message of this kind is not taken here: kind 17"
+	if _, err := r.Read(); !errors.Is(err, wire.ErrKind) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

@@ -1,4 +1,4 @@
-package wire_test
+package protocol_test
 
 import (
 	"encoding/binary"
@@ -27,7 +27,7 @@ var (
 // readProto reads wire.proto: the fields of each message by their numbers, and the numbers of enums by their names.
 func readProto(t *testing.T) (messages map[string]map[uint64]protoField, enums map[string]int) {
 	t.Helper()
-	text, err := os.ReadFile("wire.proto")
+	text, err := os.ReadFile("../internal/protocol/wire/wire.proto")
 	if err != nil {
 		t.Fatal(err)
 	}
