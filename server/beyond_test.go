@@ -27,7 +27,7 @@ func TestSumBeyondReach(t *testing.T) {
 		{b: 5, want: `release "b": coordinate 0 of the sum is 5`},
 		{a: [3]int64{-1 << 62, 0, 0}, want: `release "a": coordinate 0`},
 	} {
-		b := newBench(t, 2)
+		b := newServerBench(t, 2)
 		b.command("start")
 		m := result(1)
 		m.Integers = [][]int64{c.a[:], {c.b}}
@@ -66,7 +66,7 @@ func (limited) Limits(p *protocol.Plan, hear func(terms ...protocol.Term)) {
 func TestSumThatBreaksALimit(t *testing.T) {
 	for value, want := range map[int64]string{3: "", -4: "", -5: `release "a": coordinate 1`} {
 		s := &strategy{rounds: 1}
-		b := &bench{t: t, strategy: s, server: server.New(limited{s})}
+		b := &serverBench{t: t, strategy: s, server: server.New(limited{s})}
 		b.command("start")
 		m := result(1)
 		m.Integers = [][]int64{{2, value, 0}, {0}}

@@ -47,13 +47,13 @@ func (d durable) Restore(state []byte) error {
 	return nil
 }
 
-func newDurableBench(t *testing.T, rounds uint64) *bench {
+func newDurableBench(t *testing.T, rounds uint64) *serverBench {
 	d := durable{strategy: &strategy{rounds: rounds}}
-	return &bench{t: t, strategy: d.strategy, server: server.NewDurable(d, session)}
+	return &serverBench{t: t, strategy: d.strategy, server: server.NewDurable(d, session)}
 }
 
 // latest is the checkpoint among the last effects.
-func (b *bench) latest() protocol.Checkpoint {
+func (b *serverBench) latest() protocol.Checkpoint {
 	b.t.Helper()
 	if len(b.last.Persist) != 1 {
 		b.t.Fatalf("%d records, want a checkpoint", len(b.last.Persist))
@@ -62,14 +62,14 @@ func (b *bench) latest() protocol.Checkpoint {
 }
 
 // resume makes the server once more, in another process.
-func resume(t *testing.T, rounds uint64, c protocol.Checkpoint) *bench {
+func resume(t *testing.T, rounds uint64, c protocol.Checkpoint) *serverBench {
 	t.Helper()
 	d := durable{strategy: &strategy{rounds: rounds}}
 	s, err := server.Resume(d, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{t: t, strategy: d.strategy, server: s}
+	return &serverBench{t: t, strategy: d.strategy, server: s}
 }
 
 func checkAttempts(t *testing.T, s *server.Server, opened, released uint64) {
@@ -104,7 +104,7 @@ func TestCheckpointsComeFirst(t *testing.T) {
 	b.script(`start -> checkpoint 0, final "model after 0", session-ended`)
 	checkAttempts(t, b.server, 0, 0)
 	// In a simulation nothing is kept, and attempts are counted all the same.
-	b = newBench(t, 1)
+	b = newServerBench(t, 1)
 	b.script(`
 		start    -> open 1
 		result 1 -> work
@@ -211,15 +211,15 @@ func TestResumeRefuses(t *testing.T) {
 // opens nothing.
 func TestNothingIsOpenedWithoutACheckpoint(t *testing.T) {
 	d := durable{strategy: &strategy{rounds: 2}, saveErr: errors.New("cannot save")}
-	b := &bench{t: t, strategy: d.strategy, server: server.NewDurable(d, session)}
+	b := &serverBench{t: t, strategy: d.strategy, server: server.NewDurable(d, session)}
 	b.script(`start -> work-failed`)
 	if !errors.Is(b.last.Events[0].Err, d.saveErr) {
 		t.Errorf("event %+v, want the strategy's error", b.last.Events[0])
 	}
 	d = durable{strategy: &strategy{rounds: 2}}
-	b = &bench{t: t, strategy: d.strategy, server: server.NewDurable(d, protocol.SessionID{1})}
+	b = &serverBench{t: t, strategy: d.strategy, server: server.NewDurable(d, protocol.SessionID{1})}
 	b.script(`start -> work-failed`)
-	b = newBench(t, 9)
+	b = newServerBench(t, 9)
 	b.script(`start -> open 1`)
 	b.strategy.at = 0
 	b.script(`abort 1 -> work-failed`)

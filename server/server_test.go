@@ -14,15 +14,6 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// serial runs one after the other.
-type serial struct{}
-
-func (serial) Each(n int, f func(int)) {
-	for i := range n {
-		f(i)
-	}
-}
-
 // strategy plans a number of rounds of 5 clients, 3 of them required, and
 // keeps a diary of what it is told.
 type strategy struct {
@@ -61,8 +52,8 @@ func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 func (s *strategy) Skip(p *protocol.Plan, why error) { s.note("skip %d: %v", p.Round, why) }
 func (s *strategy) Model() []byte                    { return []byte(fmt.Sprintf("model after %d", s.at)) }
 
-// bench drives one server by hand.
-type bench struct {
+// serverBench drives one server by hand.
+type serverBench struct {
 	t        *testing.T
 	server   *server.Server
 	strategy *strategy
@@ -70,18 +61,18 @@ type bench struct {
 	last     protocol.Effects
 }
 
-func newBench(t *testing.T, rounds uint64) *bench {
+func newServerBench(t *testing.T, rounds uint64) *serverBench {
 	s := &strategy{rounds: rounds}
-	return &bench{t: t, strategy: s, server: server.New(s)}
+	return &serverBench{t: t, strategy: s, server: server.New(s)}
 }
 
-func (b *bench) step(in protocol.Input) protocol.Effects {
+func (b *serverBench) step(in protocol.Input) protocol.Effects {
 	b.last = b.server.Step(time.Time{}, in)
 	b.works = append(b.works, b.last.Work...)
 	return b.last
 }
 
-func (b *bench) receive(m protocol.Message) protocol.Effects {
+func (b *serverBench) receive(m protocol.Message) protocol.Effects {
 	return b.step(protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{}, Message: m}})
 }
 
@@ -97,7 +88,7 @@ func abort(round uint64) *protocol.Abort {
 // script feeds inputs, one a line, and compares the effects behind the arrow. They stand in the
 // order in which a driver carries them out. Inputs are start; result 1 and abort 1 from the
 // aggregator; run, the oldest work and its Done.
-func (b *bench) script(text string) {
+func (b *serverBench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		command, want, _ := strings.Cut(line, "->")
@@ -108,7 +99,7 @@ func (b *bench) script(text string) {
 	}
 }
 
-func (b *bench) command(text string) protocol.Effects {
+func (b *serverBench) command(text string) protocol.Effects {
 	b.t.Helper()
 	var verb string
 	var round uint64
@@ -135,7 +126,7 @@ func (b *bench) command(text string) protocol.Effects {
 }
 
 // do runs work, which must not write to the server: that is for Step, with the Done.
-func (b *bench) do(w protocol.Work) protocol.Done {
+func (b *serverBench) do(w protocol.Work) protocol.Done {
 	b.t.Helper()
 	before := testutil.Fields(b.server)
 	done := w.Do(serial{})
@@ -177,7 +168,7 @@ func describe(t *testing.T, eff protocol.Effects) string {
 	return strings.Join(out, ", ")
 }
 
-func (b *bench) checkDiary(want ...string) {
+func (b *serverBench) checkDiary(want ...string) {
 	b.t.Helper()
 	if d := cmp.Diff(want, b.strategy.diary); d != "" {
 		b.t.Errorf("what the strategy was told (-want +got):\n%s", d)
@@ -185,7 +176,7 @@ func (b *bench) checkDiary(want ...string) {
 }
 
 func TestSession(t *testing.T) {
-	b := newBench(t, 3)
+	b := newServerBench(t, 3)
 	b.script(`
 		start    -> open 1
 		result 1 -> work
@@ -203,14 +194,14 @@ func TestSession(t *testing.T) {
 
 // Training that is over before it began still gives clients the model.
 func TestSessionOfNothing(t *testing.T) {
-	b := newBench(t, 0)
+	b := newServerBench(t, 0)
 	b.script(`start -> final "model after 0", session-ended`)
 }
 
 // Inputs that come twice, late, early or after the end are ignored: nothing is absorbed or skipped
 // a second time.
 func TestIgnored(t *testing.T) {
-	b := newBench(t, 2)
+	b := newServerBench(t, 2)
 	b.script(`
 		result 1 -> message-ignored
 		abort 1  -> message-ignored
@@ -232,7 +223,7 @@ func TestIgnored(t *testing.T) {
 }
 
 func TestMessagesFromOthers(t *testing.T) {
-	b := newBench(t, 2)
+	b := newServerBench(t, 2)
 	b.script(`start -> open 1`)
 	for _, from := range []protocol.Party{protocol.ClientParty(0), {Role: protocol.Server}} {
 		for _, m := range []protocol.Message{result(1), abort(1)} {
@@ -269,7 +260,7 @@ func TestWrongResults(t *testing.T) {
 		"fewer answers than needed": func(r *protocol.Result) { r.Answered = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 1)
+			b := newServerBench(t, 1)
 			b.script(`start -> open 1`)
 			r := result(1)
 			change(r)
@@ -286,7 +277,7 @@ func TestWrongResults(t *testing.T) {
 
 func TestSurvivorsFromRequiredToAll(t *testing.T) {
 	for survivors := 3; survivors <= 5; survivors++ {
-		b := newBench(t, 1)
+		b := newServerBench(t, 1)
 		b.script(`start -> open 1`)
 		r := result(1)
 		r.Survivors, r.Answered = survivors, 3
@@ -297,7 +288,7 @@ func TestSurvivorsFromRequiredToAll(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	b := newBench(t, 2)
+	b := newServerBench(t, 2)
 	b.strategy.sumErr = errors.New("cannot absorb")
 	b.script(`
 		start    -> open 1
@@ -310,7 +301,7 @@ func TestFailures(t *testing.T) {
 		result 1 -> message-ignored
 		abort 1  -> message-ignored`)
 
-	b = newBench(t, 2)
+	b = newServerBench(t, 2)
 	b.strategy.nextErr = errors.New("cannot plan")
 	b.script(`start -> work-failed`)
 	if !errors.Is(b.last.Events[0].Err, b.strategy.nextErr) {
@@ -321,7 +312,7 @@ func TestFailures(t *testing.T) {
 
 // A Done that answers no work in progress changes nothing.
 func TestDoneOfNothing(t *testing.T) {
-	b := newBench(t, 3)
+	b := newServerBench(t, 3)
 	for _, when := range []string{"start", "result 1", "run", "abort 2"} {
 		func() {
 			defer func() {
@@ -338,7 +329,7 @@ func TestDoneOfNothing(t *testing.T) {
 		b.command(when)
 	}
 	// A repeated Done is ignored, too.
-	b = newBench(t, 3)
+	b = newServerBench(t, 3)
 	b.script(`
 		start    -> open 1
 		result 1 -> work`)
@@ -359,7 +350,7 @@ func TestEmptyMessages(t *testing.T) {
 					t.Errorf("panic: %v", r)
 				}
 			}()
-			b := newBench(t, 2)
+			b := newServerBench(t, 2)
 			b.script(`start -> open 1`)
 			b.receive(m)
 			for _, line := range b.strategy.diary {
@@ -375,7 +366,7 @@ func TestEmptyMessages(t *testing.T) {
 // as an attempt, and the next round opened. A round that is over, or has its result here, is not
 // given up.
 func TestGivenUp(t *testing.T) {
-	b := newBench(t, 4)
+	b := newServerBench(t, 4)
 	b.server.Wait(time.Minute, time.Hour)
 	at := func(d time.Duration, in protocol.Input) string {
 		eff := b.server.Step(time.Time{}.Add(d), in)
@@ -414,7 +405,7 @@ func TestGivenUp(t *testing.T) {
 // A round that the aggregator holds until enough clients are connected may take longer, by as much as the server
 // was told, and once: a message that is repeated gives it no more.
 func TestHeldRoundIsAwaited(t *testing.T) {
-	b := newBench(t, 4)
+	b := newServerBench(t, 4)
 	b.server.Wait(time.Minute, time.Hour)
 	at := func(d time.Duration, in protocol.Input) string {
 		eff := b.server.Step(time.Time{}.Add(d), in)

@@ -1,4 +1,4 @@
-package aggregator_test
+package server_test
 
 import (
 	"errors"
@@ -37,8 +37,8 @@ var (
 const stageTimeout = 10 * time.Second
 
 var (
-	epoch  = time.Unix(1000, 0)
-	server = protocol.Party{Role: protocol.Server}
+	epoch     = time.Unix(1000, 0)
+	theServer = protocol.Party{Role: protocol.Server}
 )
 
 // newPlan is a plan for n clients; lose of them may be lost. It has one exact release of a
@@ -163,7 +163,7 @@ func (b *bench) command(text string) protocol.Effects {
 	w := strings.Fields(text)
 	switch w[0] {
 	case "open":
-		return b.receive(server, &protocol.Open{Plan: b.plan(b.number(w[1]))})
+		return b.receive(theServer, &protocol.Open{Plan: b.plan(b.number(w[1]))})
 	case "alone":
 		return b.step(protocol.Alone{})
 	case "registered":
@@ -183,7 +183,7 @@ func (b *bench) command(text string) protocol.Effects {
 		}
 		return b.step(in)
 	case "final":
-		return b.receive(server, &protocol.Final{Model: []byte(w[1])})
+		return b.receive(theServer, &protocol.Final{Model: []byte(w[1])})
 	case "tick":
 		d, err := time.ParseDuration(w[1])
 		if err != nil {

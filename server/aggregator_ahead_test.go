@@ -1,4 +1,4 @@
-package aggregator_test
+package server_test
 
 import (
 	"errors"
@@ -466,7 +466,7 @@ func TestPlanOfAnotherSetup(t *testing.T) {
 			b.setUpAhead()
 			p := newPlan(2, 5, 2)
 			c.change(p)
-			if got := b.describe(b.receive(server, &protocol.Open{Plan: p})); got != c.want {
+			if got := b.describe(b.receive(theServer, &protocol.Open{Plan: p})); got != c.want {
 				t.Fatalf("%s, want %s", got, c.want)
 			}
 			if c.want == "plan-refused" {

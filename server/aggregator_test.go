@@ -1,4 +1,4 @@
-package aggregator_test
+package server_test
 
 import (
 	"errors"
@@ -229,7 +229,7 @@ func checkResult(t *testing.T, name string, abort *protocol.Abort, result *proto
 
 // A message that is late, early, repeated, from an unknown party, of another round or malformed
 // gives an event and no effect. The sum is as if it had not come.
-func TestIgnored(t *testing.T) {
+func TestAggregatorIgnores(t *testing.T) {
 	b := newBench(t, 3, 1)
 	b.script(`
 		0 advertise 1              -> message-ignored
@@ -272,7 +272,7 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-func TestMessagesFromOthers(t *testing.T) {
+func TestAggregatorHearsItsParties(t *testing.T) {
 	b := newBench(t, 3, 0)
 	b.script(`open 1 -> announce(1) 0,1,2, wake 10s, round-opened`)
 	aggregator, client := protocol.Party{Role: protocol.Aggregator}, protocol.ClientParty(0)
@@ -284,9 +284,9 @@ func TestMessagesFromOthers(t *testing.T) {
 		{aggregator, &protocol.Open{Plan: newPlan(2, 3, 0)}},
 		{client, &protocol.Final{}},
 		{aggregator, &protocol.Final{}},
-		{server, &protocol.Advertise{Round: 1}},
+		{theServer, &protocol.Advertise{Round: 1}},
 		{aggregator, &protocol.Advertise{Round: 1}},
-		{server, &protocol.Result{Round: 1}},
+		{theServer, &protocol.Result{Round: 1}},
 		{client, &protocol.Abort{Round: 1}},
 		{client, &protocol.Roster{Round: 1}},
 	} {
@@ -305,7 +305,7 @@ func TestRefusesPlans(t *testing.T) {
 	unsound := newPlan(1, 3, 0)
 	unsound.Releases = nil
 	for _, p := range []*protocol.Plan{newPlan(1, 2, 0), newPlan(1, 4, 0), newPlan(0, 3, 0), unsound} {
-		if got := b.describe(b.receive(server, &protocol.Open{Plan: p})); got != "plan-refused" {
+		if got := b.describe(b.receive(theServer, &protocol.Open{Plan: p})); got != "plan-refused" {
 			t.Errorf("%+v: %s, want plan-refused", p, got)
 		}
 		b.script(`0 advertise 1 -> message-ignored`)
@@ -314,7 +314,7 @@ func TestRefusesPlans(t *testing.T) {
 	b.script(`
 		open 1        -> announce(1) 0,1,2, wake 10s, round-opened
 		0 advertise 1 ->`)
-	b.receive(server, &protocol.Open{Plan: newPlan(2, 4, 0)})
+	b.receive(theServer, &protocol.Open{Plan: newPlan(2, 4, 0)})
 	b.script(`
 		1 advertise 1 ->
 		2 advertise 1 -> roster(3) 0,1,2, wake 10s`)
@@ -409,7 +409,7 @@ func TestNextAfterAbort(t *testing.T) {
 }
 
 // Step promises not to panic on what a peer sent.
-func TestEmptyMessages(t *testing.T) {
+func TestAggregatorRefusesEmptyMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{"no message": nil, "open without a plan": &protocol.Open{}} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -418,7 +418,7 @@ func TestEmptyMessages(t *testing.T) {
 				}
 			}()
 			b := newBench(t, 1, 0)
-			if eff := b.receive(server, m); len(eff.Events) != 1 || len(eff.Send)+len(eff.Work) != 0 {
+			if eff := b.receive(theServer, m); len(eff.Events) != 1 || len(eff.Send)+len(eff.Work) != 0 {
 				t.Errorf("%+v, want one event", eff)
 			}
 		})

@@ -1,4 +1,4 @@
-package aggregator_test
+package server_test
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ func TestComplaintsExclude(t *testing.T) {
 		var got []protocol.ClientID
 		for i, by := range c.rounds {
 			n := uint64(i + 1)
-			b.receive(server, &protocol.Open{Plan: b.plan(n)})
+			b.receive(theServer, &protocol.Open{Plan: b.plan(n)})
 			for _, stage := range []string{"advertise", "share"} {
 				for id := range protocol.ClientID(4) {
 					b.answer(id, stage, n)
@@ -196,7 +196,7 @@ func TestExcludedBySession(t *testing.T) {
 		run                -> abort 1: round 1: client 1 dealt shares that do not give its secret, client-excluded, round-aborted`)
 	p := b.plan(1)
 	p.Session[0] = 1
-	if d := cmp.Diff("announce(1) 0,1,2,3, wake 10s, round-opened", b.describe(b.receive(server, &protocol.Open{Plan: p}))); d != "" {
+	if d := cmp.Diff("announce(1) 0,1,2,3, wake 10s, round-opened", b.describe(b.receive(theServer, &protocol.Open{Plan: p}))); d != "" {
 		t.Errorf("in another session (-want +got):\n%s", d)
 	}
 	again := benchOf(t, 1, aggregator.Config{Clients: 4, Excluded: []protocol.ClientID{1}})
