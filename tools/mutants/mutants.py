@@ -68,7 +68,7 @@ MUTANTS = [
     ("a norm above the bound let through", "client/noise.go",
      "math.Sqrt(x.l2) > r.L2*(1+rounding)", "math.Sqrt(x.l2) > r.L2*(1+rounding)*2", ["./client"]),
     ("a log that does not continue the one seen last", "node/store/sessionlog.go",
-     "case tlog.CheckTree(parted(proof), tree.N, tree.Hash, x.tree.N, x.tree.Hash) == nil:", "case len(proof) > 0:", ["./node/store"]),
+     "case tlog.CheckTree(parted(proof), tree.N, tree.Hash, x.tree.N, x.tree.Hash) == nil:", "case len(proof) > 0:", ["./node/admission"]),
     ("a ticket redeemed without its key", "node/admission/invitation.go",
      'if !e.Ticket.Key.Verify(e.signed("redemption"), e.Redemption) {', 'if e.Redemption == (Signature{}) {', ["./node/admission"]),
     ("a proof of bounds whose numbers contradict them", "internal/secagg/inputproof/verify.go",

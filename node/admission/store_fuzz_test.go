@@ -1,4 +1,4 @@
-package store_test
+package admission_test
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 //go:build unix
 
-package store_test
+package admission_test
 
 import (
 	"bufio"
@@ -227,7 +227,7 @@ func TestKilledCreation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			holds(t, log)
+			logHolds(t, log)
 			if err := log.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package store_test
+package admission_test
 
 import (
 	"crypto/ed25519"
@@ -204,8 +204,8 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// shown is the receipt of a log's last leaf as it travels.
-func shown(t testing.TB, l *store.SessionLog, sizes ...int64) *store.Receipt {
+// receiptOf is the receipt of a log's last leaf as it travels.
+func receiptOf(t testing.TB, l *store.SessionLog, sizes ...int64) *store.Receipt {
 	t.Helper()
 	r, err := l.Receipt(sizes...)
 	if err != nil {
@@ -245,7 +245,7 @@ func TestReceiptsFollowOneLog(t *testing.T) {
 			t.Fatalf("%d entries were seen, %v", seen(x), err)
 		}
 		logged(t, l, ended(t, 2*i))
-		r := shown(t, l, seen(x))
+		r := receiptOf(t, l, seen(x))
 		if _, err = x.Meet(r, aggregator, false); err != nil {
 			t.Fatalf("session %d: %v", i, err)
 		}
@@ -269,24 +269,24 @@ func TestReceiptsFollowOneLog(t *testing.T) {
 	short := openLog(t, "")
 	logged(t, short, ended(t, 0))
 	logged(t, l, ended(t, 40))
-	unproved, twice := shown(t, l), shown(t, l, 40, 39)
+	unproved, twice := receiptOf(t, l), receiptOf(t, l, 40, 39)
 	twice.Grown[40] = twice.Grown[39]
-	for name, r := range map[string]*store.Receipt{"another log": shown(t, fork, 40), "a shorter log": shown(t, short), "no proof": unproved, "another proof": twice} {
+	for name, r := range map[string]*store.Receipt{"another log": receiptOf(t, fork, 40), "a shorter log": receiptOf(t, short), "no proof": unproved, "another proof": twice} {
 		if _, err := x.Meet(r, aggregator, false); !errors.Is(err, store.ErrTwoLogs) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := x.Meet(shown(t, l, 40), clientKey(t, "another").Public(), false); !errors.Is(err, store.ErrLog) {
+	if _, err := x.Meet(receiptOf(t, l, 40), clientKey(t, "another").Public(), false); !errors.Is(err, store.ErrLog) {
 		t.Errorf("another key: %v", err)
 	}
 	if _, err := x.Meet(unproved, aggregator, true); err != nil || !unproved.Unchecked {
 		t.Errorf("behind a relay, without a proof: %v", err)
 	}
-	if _, err := x.Meet(shown(t, fork, 40), aggregator, true); !errors.Is(err, store.ErrTwoLogs) {
+	if _, err := x.Meet(receiptOf(t, fork, 40), aggregator, true); !errors.Is(err, store.ErrTwoLogs) {
 		t.Errorf("behind a relay, with a wrong proof: %v", err)
 	}
-	other := shown(t, l, 40)
-	other.Leaf = shown(t, fork).Leaf
+	other := receiptOf(t, l, 40)
+	other.Leaf = receiptOf(t, fork).Leaf
 	if _, err := x.Meet(other, aggregator, false); !errors.Is(err, store.ErrLog) {
 		t.Errorf("a leaf of another log: %v", err)
 	}
@@ -301,7 +301,7 @@ func TestReceiptsAreSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	logged(t, l, ended(t, 1))
-	r := shown(t, l)
+	r := receiptOf(t, l)
 	if _, err = x.Meet(r, clientKey(t, "aggregator").Public(), false); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store_test
+package admission_test
 
 import (
 	"bytes"
@@ -68,7 +68,7 @@ func read(log store.Log) ([]string, error) {
 	return got, err
 }
 
-func holds(t testing.TB, log store.Log, want ...string) {
+func logHolds(t testing.TB, log store.Log, want ...string) {
 	t.Helper()
 	if got, err := read(log); err != nil || !slices.Equal(got, want) {
 		t.Errorf("the log holds %q (%v), want %q", got, err, want)
@@ -85,11 +85,11 @@ func TestLog(t *testing.T) {
 	for name, make := range logs {
 		t.Run(name, func(t *testing.T) {
 			log := make(t)
-			holds(t, log)
+			logHolds(t, log)
 			add(t, log, "first", "second")
 			add(t, log)
 			add(t, log, "", "first")
-			holds(t, log, "first", "second", "", "first")
+			logHolds(t, log, "first", "second", "", "first")
 			// The log keeps its own copies of the entries that it takes and returns.
 			entry := bytes.Repeat([]byte("third"), 5000)
 			if err := log.Append(entry); err != nil {
@@ -99,7 +99,7 @@ func TestLog(t *testing.T) {
 			if err := log.Entries(func(entry []byte) error { clear(entry); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			holds(t, log, "first", "second", "", "first", strings.Repeat("third", 5000))
+			logHolds(t, log, "first", "second", "", "first", strings.Repeat("third", 5000))
 			// An error ends it there.
 			calls, stop := 0, errors.New("stop")
 			err := log.Entries(func([]byte) error {
@@ -136,7 +136,7 @@ func TestLogsLast(t *testing.T) {
 	var want []string
 	for i := range 40 {
 		log := open(t, path)
-		holds(t, log, want...)
+		logHolds(t, log, want...)
 		var more []string
 		for j := range i % 7 {
 			more = append(more, string(bytes.Repeat([]byte{byte(i), byte(j)}, i*j*20)))
@@ -147,7 +147,7 @@ func TestLogsLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	holds(t, open(t, path), want...)
+	logHolds(t, open(t, path), want...)
 }
 
 func TestCreateLog(t *testing.T) {
@@ -162,7 +162,7 @@ func TestCreateLog(t *testing.T) {
 	if err := store.CreateLog(path, kind); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("made again: %v", err)
 	}
-	holds(t, open(t, path), "first")
+	logHolds(t, open(t, path), "first")
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v (%v), want one file", entries, err)
 	}
@@ -201,7 +201,7 @@ func TestLogsThatAreNotOpened(t *testing.T) {
 			t.Errorf("%d bytes of something else were overwritten (%v)", len(b), err)
 		}
 	}
-	holds(t, open(t, path), "first")
+	logHolds(t, open(t, path), "first")
 }
 
 // The file belongs to the log that opened it, also against the same process.
@@ -215,5 +215,5 @@ func TestLogsAreLocked(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, open(t, path), "first", "second")
+	logHolds(t, open(t, path), "first", "second")
 }
