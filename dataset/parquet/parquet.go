@@ -6,6 +6,7 @@
 package parquet
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -165,16 +166,13 @@ func columnOf(file *parquet.File, leaf *parquet.Column, isID bool) (*column, err
 			at++
 		}
 	}
-	c.write = logicalType(logical, isID)
-	if c.write == nil {
-		c.write = physicalType(leaf.Type().Kind(), isID)
-	}
+	c.write = logicalType(logical, leaf.Type().Kind(), isID)
 	return c, nil
 }
 
-// logicalType returns how values of a logical type are written; nil for a type that says no more than the physical type.
-func logicalType(logical any, isID bool) valueType {
-	switch kind := logical.(type) {
+// logicalType returns how values of a logical type are written. A type that says no more than the physical type, the kind, is written as that.
+func logicalType(logical any, kind parquet.Kind, isID bool) valueType {
+	switch of := logical.(type) {
 	case *pq.UUIDType:
 		return func(text []byte, v parquet.Value) ([]byte, error) {
 			b := v.ByteArray()
@@ -184,7 +182,7 @@ func logicalType(logical any, isID bool) valueType {
 			return fmt.Appendf(text, "%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 		}
 	case *pq.DecimalType:
-		return decimals(int(kind.Scale))
+		return decimals(int(of.Scale))
 	case *pq.Float16Type:
 		return func(text []byte, v parquet.Value) ([]byte, error) {
 			b := v.ByteArray()
@@ -194,7 +192,7 @@ func logicalType(logical any, isID bool) valueType {
 			return appendFloat(text, halfFloat(binary.LittleEndian.Uint16(b)), 16, isID)
 		}
 	case *pq.IntType:
-		if !kind.IsSigned {
+		if !of.IsSigned {
 			return func(text []byte, v parquet.Value) ([]byte, error) {
 				if v.Kind() == parquet.Int32 {
 					return strconv.AppendUint(text, uint64(uint32(v.Int32())), 10), nil
@@ -203,18 +201,22 @@ func logicalType(logical any, isID bool) valueType {
 			}
 		}
 	case *pq.DateType:
-		return seconds(1. / 86_400)
+		return func(text []byte, v parquet.Value) ([]byte, error) {
+			return appendTime(text, int64(v.Int32())*86_400, 0, isID), nil
+		}
 	case *pq.TimestampType:
-		switch kind.Unit.Value.(type) {
+		units := int64(1e9) // in a second
+		switch of.Unit.Value.(type) {
 		case *pq.MilliSeconds:
-			return seconds(1e3)
+			units = 1e3
 		case *pq.MicroSeconds:
-			return seconds(1e6)
-		default:
-			return seconds(1e9)
+			units = 1e6
+		}
+		return func(text []byte, v parquet.Value) ([]byte, error) {
+			return appendTime(text, v.Int64()/units, v.Int64()%units*(1e9/units), isID), nil
 		}
 	}
-	return nil
+	return physicalType(kind, isID)
 }
 
 // physicalType returns how values are written of which the file says no more than their bytes.
@@ -223,8 +225,8 @@ func physicalType(kind parquet.Kind, isID bool) valueType {
 	case parquet.Int96: // a time in nanoseconds and a Julian day, as Spark and Impala wrote it
 		return func(text []byte, v parquet.Value) ([]byte, error) {
 			x := v.Int96()
-			at := float64(int64(x[2])-julian1970)*86_400 + float64(uint64(x[1])<<32|uint64(x[0]))/1e9
-			return appendTime(text, at), nil
+			days, nanos := int64(x[2])-julian1970, int64(x[1])<<32|int64(x[0])
+			return appendTime(text, days*86_400+nanos/1e9, nanos%1e9, isID), nil
 		}
 	case parquet.Float:
 		return func(text []byte, v parquet.Value) ([]byte, error) {
@@ -264,22 +266,19 @@ func halfFloat(b uint16) float64 {
 	return v
 }
 
-// seconds writes times in so many units a second as seconds.
-func seconds(units float64) valueType {
-	return func(text []byte, v parquet.Value) ([]byte, error) {
-		if v.Kind() == parquet.Int32 {
-			return appendTime(text, float64(v.Int32())/units), nil
-		}
-		return appendTime(text, float64(v.Int64())/units), nil
-	}
-}
-
-// appendTime writes seconds since 1970, and nothing where there is no time.
-func appendTime(text []byte, at float64) []byte {
-	if !records.IsTime(at) {
+// appendTime writes seconds since 1970 with all their nanoseconds, since two ids may differ in these alone. It writes
+// nothing where there is no time: any time is an id.
+func appendTime(text []byte, at, nanos int64, isID bool) []byte {
+	if !isID && !records.IsTime(float64(at)) {
 		return text
 	}
-	return strconv.AppendFloat(text, at, 'f', -1, 64)
+	if at < 0 && nanos > 0 {
+		at, nanos = at+1, nanos-1e9
+	}
+	if at < 0 || nanos < 0 {
+		text, at, nanos = append(text, '-'), -at, -nanos
+	}
+	return bytes.TrimRight(bytes.TrimRight(fmt.Appendf(text, "%d.%09d", at, nanos), "0"), ".")
 }
 
 // decimals writes decimals with so many digits behind the point.
@@ -347,15 +346,14 @@ func (p *rows) decode() (err error) {
 		}
 		group := p.groups[0]
 		p.groups, p.left = p.groups[1:], int(group.NumRows())
-		for i := range p.columns {
-			c := p.columns[i]
+		for _, c := range p.columns {
 			c.values = parquet.NewColumnChunkValueReader(group.ColumnChunks()[c.leaf.Index()])
 		}
 	}
 	p.batch, p.next1 = min(p.left, batchSize), 0
 	p.left -= p.batch
-	for i := range p.columns {
-		if err = p.columns[i].fill(p.batch); err != nil {
+	for _, c := range p.columns {
+		if err = c.fill(p.batch); err != nil {
 			p.batch = 0
 			return err
 		}

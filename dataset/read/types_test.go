@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
 	pq "github.com/parquet-go/parquet-go/format"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -89,6 +90,17 @@ func TestTypesOfParquet(t *testing.T) {
 		"truths": {
 			user: column{parquet.Uint(64), []any{uint64(1 << 63), uint64(7)}}, item: column{parquet.Int(8), []any{int32(1), int32(-2)}}, rating: column{parquet.Leaf(parquet.BooleanType), []any{true, false}},
 			users: []string{"7", "9223372036854775808"}, items: []string{"-2", "1"}, want: []float32{0, 1},
+		},
+		"times as ids": { // one nanosecond apart, before 1970 too: -1.5 s and one nanosecond later
+			user:   column{parquet.Timestamp(parquet.Nanosecond), []any{int64(1717149600_000000001), int64(1717149600_000000002), int64(-1_500000000), int64(-1_499999999)}},
+			item:   column{parquet.Leaf(parquet.Int96Type), []any{deprecated.Int96{1, 0, 2_440_589}, deprecated.Int96{2, 0, 2_440_589}, deprecated.Int96{1, 0, 2_440_587}, deprecated.Int96{0, 0, 2_440_587}}},
+			rating: column{parquet.Int(8), []any{int32(1), int32(2), int32(3), int32(4)}},
+			users:  []string{"-1.499999999", "-1.5", "1717149600.000000001", "1717149600.000000002"},
+			items:  []string{"-86399.999999999", "-86400", "86400.000000001", "86400.000000002"}, want: []float32{4, 3, 1, 2},
+		},
+		"dates as ids": {
+			user: column{parquet.Date(), []any{int32(2_932_896), int32(-719_162)}}, item: column{parquet.Timestamp(parquet.Microsecond), []any{int64(253402214400_000001), int64(1_000001)}}, rating: column{parquet.Int(8), []any{int32(1), int32(2)}},
+			users: []string{"-62135596800", "253402214400"}, items: []string{"1.000001", "253402214400.000001"}, want: []float32{2, 1},
 		},
 		"enumerations": {
 			user: column{parquet.Enum(), []any{[]byte("ann"), []byte("bob")}}, item: column{parquet.Leaf(parquet.ByteArrayType), []any{[]byte("x"), []byte("y")}}, rating: column{parquet.Leaf(parquet.FloatType), []any{float32(1.5), float32(2)}},
