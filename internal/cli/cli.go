@@ -170,40 +170,50 @@ func (p Program) ExamplesOf(command string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line != command && !strings.HasPrefix(line, command+" ") })
 }
 
-// Run parses the arguments into the tree, runs the command, reports its error and returns the exit code.
-func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) (code int) {
-	// Kong ends --help and --version by calling Exit.
-	type exited struct{ code int }
+// Run parses the arguments into the tree, runs the command, reports its error and returns the exit code. A command whose
+// output is [screen.Safe]'s fails if a part of the output is lost, also where no step looked at the error.
+func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) int {
+	err := p.run(ctx, tree, args, stdout, stderr)
+	if out, ok := stdout.(interface{ Lost() error }); ok && err == nil {
+		err = out.Lost()
+	}
+	return p.report(stderr, err, wantsJSON(args))
+}
+
+func (p Program) run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) error {
+	type exited struct{} // Kong ends --help and --version by calling Exit
 	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case exited:
-			code = e.code
-		default:
+		if e := recover(); e != nil && e != any(exited{}) {
 			panic(e)
 		}
 	}()
-	parser, err := p.Parser(tree, args, kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
+	parser, err := p.Parser(tree, args, kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }), kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
-		return p.report(stderr, err, false)
+		return err
 	}
 	if len(args) == 0 && p.First != "" {
 		_, err = io.WriteString(stdout, p.First)
-		return p.report(stderr, err, false)
+		return err
 	}
 	call, err := parser.Parse(joined(args))
-	if err != nil && !closedPipe(err) {
+	if err != nil {
 		hint := ""
 		if p.Hint != nil {
 			hint = p.Hint(err)
 		}
-		err = Misusef("%w; %s", err, cmp.Or(hint, help(p.Name, err)))
-	} else if err == nil {
-		if err = once(call.Path); err == nil {
-			err = p.call(tree, call)
-		}
+		return Misusef("%w; %s", err, cmp.Or(hint, help(p.Name, err)))
 	}
-	return p.report(stderr, err, wantsJSON(args))
+	if err = once(call.Path); err != nil {
+		return err
+	}
+	bound, err := p.Bind()
+	if err != nil {
+		return err
+	}
+	if t, ok := tree.(interface{ profiles() *ProfileFlags }); ok {
+		return t.profiles().around(func() error { return call.Run(bound) })
+	}
+	return call.Run(bound)
 }
 
 // once returns an error for a flag of one value that is given twice: the last value would win in silence.
@@ -274,30 +284,11 @@ func joined(args []string) []string {
 	return list
 }
 
-func (p Program) call(tree any, call *kong.Context) error {
-	bound, err := p.Bind()
-	if err != nil {
-		return err
-	}
-	if t, ok := tree.(interface{ profiles() *ProfileFlags }); ok {
-		return t.profiles().around(func() error { return call.Run(bound) })
-	}
-	return call.Run(bound)
-}
-
 // wantsJSON looks for --format json or jsonl in the arguments themselves, since a call
 // that cannot be parsed is reported in that form too.
-func wantsJSON(args []string) bool {
-	for i, a := range args {
-		if a == "--format" && i+1 < len(args) {
-			a += "=" + args[i+1]
-		}
-		if a == "--format=json" || a == "--format=jsonl" {
-			return true
-		}
-	}
-	return false
-}
+func wantsJSON(args []string) bool { return jsonFormat.MatchString(strings.Join(args, "\n")) }
+
+var jsonFormat = regexp.MustCompile(`(?m)^--format[=\n]jsonl?$`)
 
 type misuse struct{ error }
 
@@ -316,22 +307,20 @@ func IsMisuse(err error) bool {
 	return errors.As(err, &u) && u.Usage()
 }
 
-// closedPipe reports whether the reader of the output went away, as head does once it has its lines. It needs no message.
-func closedPipe(err error) bool {
-	var path *fs.PathError
-	return errors.As(err, &path) && path.Path == os.Stdout.Name() && errors.Is(err, syscall.EPIPE)
-}
-
 // report prints an error and turns it into an exit code.
 func (p Program) report(w io.Writer, err error, asJSON bool) int {
 	code := Failed
+	lost, _ := errors.AsType[*fs.PathError](err)
+	unwritten := lost != nil && lost.Path == os.Stdout.Name()
 	switch {
 	case err == nil:
 		return Done
-	case closedPipe(err):
+	case unwritten && errors.Is(lost, syscall.EPIPE): // the reader went away, as head does once it has its lines
 		return Failed
 	case errors.Is(err, context.Canceled):
 		code, err = Interrupted, p.Interrupt(err)
+	case unwritten && IsMisuse(err): // --help and --version are part of reading a call
+		err = lost
 	case IsMisuse(err):
 		code = Misuse
 	}

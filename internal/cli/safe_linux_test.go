@@ -2,14 +2,17 @@ package cli_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
@@ -68,8 +71,49 @@ func TestSafe(t *testing.T) {
 	if !screen.IsTerminal(screen.Safe(terminal)) {
 		t.Error("the writer to a terminal is none")
 	}
-	var b bytes.Buffer
-	if screen.Safe(&b) != io.Writer(&b) {
-		t.Error("what is no terminal gets other bytes")
+	file := filepath.Join(t.TempDir(), "out")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = io.WriteString(screen.Safe(f), "\x1b[2JHeat"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(file); string(b) != "\x1b[2JHeat" || errors.Join(err, f.Close()) != nil {
+		t.Errorf("a file gets %q, %v", b, err)
+	}
+}
+
+// sink is where the careless command writes.
+type sink struct{ io.Writer }
+
+type carelessCmd struct{}
+
+// Run does not look whether its words were written.
+func (carelessCmd) Run(out sink) error {
+	_, _ = fmt.Fprintln(out, "lost")
+	return nil
+}
+
+// A full disk takes nothing: /dev/full answers each write with ENOSPC (full(4)).
+func TestLostOutputIsAFailure(t *testing.T) {
+	fd, err := unix.Open("/dev/full", unix.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	full := os.NewFile(uintptr(fd), os.Stdout.Name())
+	t.Cleanup(func() { _ = full.Close() })
+	for _, args := range [][]string{{"print"}, {"--help"}, {"print", "--help"}, {"help"}, {"help", "print"}, {"--version"}, {"version"}, {"man"}} {
+		var tree struct {
+			Print carelessCmd `cmd:""`
+			cli.PagesCmd
+			Version cli.VersionFlag
+		}
+		out, stderr := screen.Safe(full), new(bytes.Buffer)
+		p := cli.Program{Name: "tool", Version: func() string { return "1" }, Bind: func() (any, error) { return sink{out}, nil }}
+		code := p.Run(t.Context(), &tree, args, out, stderr)
+		if code != cli.Failed || stderr.String() != "tool: write /dev/stdout: no space left on device\n" {
+			t.Errorf("%q: exit code %d, %q; want 1", args, code, stderr)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -137,14 +138,9 @@ func Quoted(words []string) []string {
 // special matches a word that a shell may not read as it is: an empty one, or one with another character than these.
 var special = regexp.MustCompile(`^$|[^-\w./=:,+@%]`)
 
-// Safe returns a writer to a terminal that shows control characters of texts, such as titles, and does not obey them. Any other
-// writer stays as it is: programs and files get every byte.
-func Safe(w io.Writer) io.Writer {
-	if IsTerminal(w) {
-		return safe{w}
-	}
-	return w
-}
+// Safe returns a writer to a file that keeps the first error of writing, for its method Lost. If the file is a terminal, the
+// terminal shows control characters of texts, such as titles, and does not obey them. Other files get every byte.
+func Safe(f *os.File) io.Writer { return &safe{file: f, terminal: IsTerminal(f)} }
 
 // IsTerminal reports whether a writer, or the writer of [Safe] to it, is a terminal.
 func IsTerminal(w io.Writer) bool {
@@ -152,14 +148,30 @@ func IsTerminal(w io.Writer) bool {
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// safe quotes control characters of what is written to a terminal.
-type safe struct{ terminal io.Writer }
+type safe struct {
+	file     *os.File
+	terminal bool
+	lost     atomic.Pointer[error]
+}
 
-func (s safe) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(s.terminal, quoteControls(string(text))); err != nil {
+func (s *safe) Write(text []byte) (int, error) {
+	shown := text
+	if s.terminal {
+		shown = []byte(quoteControls(string(text)))
+	}
+	if _, err := s.file.Write(shown); err != nil {
+		s.lost.CompareAndSwap(nil, &err)
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// Lost returns the first error of writing; nil if all was written.
+func (s *safe) Lost() error {
+	if err := s.lost.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // quoteControls writes as in Go each character that moves the cursor, colours, or turns the direction of a text, except line feeds and tabs.
@@ -184,8 +196,8 @@ func quoteControls(text string) string {
 
 // file returns the file that a writer ends in; nil if it ends in none.
 func file(w io.Writer) *os.File {
-	if s, ok := w.(safe); ok {
-		w = s.terminal
+	if s, ok := w.(*safe); ok {
+		return s.file
 	}
 	f, _ := w.(*os.File)
 	return f
