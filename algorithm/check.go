@@ -68,10 +68,7 @@ func checkUnit(c config.Config) string {
 
 func checkAccountant(c config.Config) string {
 	form := noiseForms[Of(c).About().Noise]
-	words := []string{"auto"}
-	for _, a := range form.accountants {
-		words = append(words, string(a))
-	}
+	words := append([]string{"auto"}, lists.Map(form.accountants, func(a dp.Accountant) string { return string(a) })...)
 	if a := Accountant.Of(c); !slices.Contains(words, a) {
 		return fmt.Sprintf("%q is not one of %s; %s", a, strings.Join(words, ", "), form.who)
 	}

@@ -137,10 +137,8 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 		return nil, err
 	}
 	list := []model.Embeddings{{Named: model.Named{Name: "mean", Matrix: column([]float64{m.Mean})}, IDs: []string{"mean"}}}
-	for _, n := range x.matrices(m) {
-		list = append(list, model.Embeddings{Named: n, IDs: x.setup.Data.ItemIDs})
-	}
-	return list, nil
+	ofItems := func(n model.Named) model.Embeddings { return model.Embeddings{Named: n, IDs: x.setup.Data.ItemIDs} }
+	return append(list, lists.Map(x.matrices(m), ofItems)...), nil
 }
 
 // Baselines includes what each client learns alone: it can learn items only from its own ratings,

@@ -24,6 +24,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/dataset/records"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 const (
@@ -75,11 +76,8 @@ func open(ctx context.Context, r io.ReaderAt, size int64, progress func(int64)) 
 }
 
 // Names returns the names of the columns, with dots between a group and what is in it.
-func (p *rows) Names() (names []string) {
-	for _, c := range p.all {
-		names = append(names, strings.Join(c.Path(), "."))
-	}
-	return names
+func (p *rows) Names() []string {
+	return lists.Map(p.all, func(c *parquet.Column) string { return strings.Join(c.Path(), ".") })
 }
 
 // columnsBelow lists the columns of a group, and of the groups within it behind each. A column of lists stands for what is in them.

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/units"
 )
 
@@ -196,9 +197,7 @@ func divide(x *experiment.Experiment, n int, mu float64, shares Shares) (*experi
 		}
 		p.Parts = append(p.Parts, SessionsShare{s.sessions, algorithm.Epsilon.Value(e.Config)})
 		p.Added += float64(s.sessions) * alone.Epsilon
-		for _, ev := range e.Privacy.Run {
-			all.Events = append(all.Events, ev.Times(s.sessions))
-		}
+		all.Events = append(all.Events, lists.Map(e.Privacy.Run, func(ev dp.Event) dp.Event { return ev.Times(s.sessions) })...)
 		all.SamplerError += float64(s.sessions) * e.Privacy.Budget.SamplerError
 	}
 	r, err := all.Epsilon()

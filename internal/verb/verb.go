@@ -325,9 +325,7 @@ func (f *Flags) Settings() (list []config.Setting) {
 			key := field.Tag.Get("name")
 			switch p := v.Interface().(type) {
 			case []string:
-				for _, value := range p {
-					list = append(list, config.Setting{Key: key, Value: value, Origin: "--" + key})
-				}
+				list = append(list, lists.Map(p, func(value string) config.Setting { return config.Setting{Key: key, Value: value, Origin: "--" + key} })...)
 			case *bool:
 				if p != nil {
 					list = append(list, config.Setting{Key: key, Value: map[bool]string{true: "yes", false: "no"}[*p], Origin: "--" + key})

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 )
@@ -92,9 +93,7 @@ func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own da
 // rated returns the ratings of one user, by places in the catalogue.
 func (r *release) rated(values map[int32]float32) dataset.Ratings {
 	own := dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs), User: make([]int32, len(values)), Item: slices.Sorted(maps.Keys(values))}
-	for _, j := range own.Item {
-		own.Value = append(own.Value, values[j])
-	}
+	own.Value = lists.Map(own.Item, func(j int32) float32 { return values[j] })
 	return own
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -68,14 +69,11 @@ func (c *sessionsCmd) Run(s *streams) error {
 
 // sessionsOfServer reads the present session, and the folders of those before it.
 func sessionsOfServer(state string) ([]sessionLine, error) {
-	dirs := []string{state}
 	past, err := os.ReadDir(filepath.Join(state, party.PastFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	for _, d := range past {
-		dirs = append(dirs, filepath.Join(state, party.PastFolder, d.Name()))
-	}
+	dirs := append([]string{state}, lists.Map(past, func(d fs.DirEntry) string { return filepath.Join(state, party.PastFolder, d.Name()) })...)
 	lines := []sessionLine{}
 	for _, dir := range dirs {
 		line, err := serverSession(state, dir)

@@ -166,9 +166,7 @@ func shapeOf(name string) (shape, error) {
 		return s, nil
 	}
 	known := []string{prefix + ":" + strings.Join(ShapeNames(), ", "+prefix+":"), "one of these with -USERS behind it"}
-	for _, name := range slices.Sorted(maps.Keys(openers)) {
-		known = append(known, prefix+":"+name)
-	}
+	known = append(known, lists.Map(slices.Sorted(maps.Keys(openers)), func(name string) string { return prefix + ":" + name })...)
 	last := len(known) - 1
 	return shape{}, fmt.Errorf("%w %q; want %s or %s", ErrUnknownShape, name, strings.Join(known[:last], ", "), known[last])
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -71,9 +72,7 @@ func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 	for _, j := range l.choice.items {
 		total += l.popular[j]
 	}
-	for _, j := range l.choice.items {
-		l.share = append(l.share, l.popular[j]/total)
-	}
+	l.share = lists.Map(l.choice.items, func(j int32) float64 { return l.popular[j] / total })
 	if vectors != nil {
 		for k := range vectors.Rows() {
 			l.leverage = append(l.leverage, dense.Dot(vectors.Row(k), vectors.Row(k)))

@@ -315,9 +315,7 @@ func columns(f *dataset.ItemFeatures) (columns [][]int, group []int) {
 		return nil, group
 	}
 	columns, category := kernel.Commonest(f, maxColumns)
-	for _, c := range category {
-		group = append(group, fixed+c)
-	}
+	group = append(group, lists.Map(category, func(c int) int { return fixed + c })...)
 	for _, values := range columns {
 		for v, c := range values {
 			if c >= 0 {
