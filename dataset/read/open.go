@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -107,11 +106,8 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	return set, errors.Join(err, s.Close())
 }
 
-// Once reports whether a spec names standard input or another pipe, which is empty when it is read again.
-func Once(spec string) bool {
-	info, err := os.Stat(spec)
-	return spec == files.Standard || err == nil && !info.IsDir() && !info.Mode().IsRegular()
-}
+// Once reports whether a spec names standard input, another pipe, or a folder with ratings in a pipe, which is empty when it is read again.
+func Once(spec string) bool { return files.Once(spec) }
 
 // synthetic are the options of a generated set.
 func (o Options) synthetic() synthetic.Options {

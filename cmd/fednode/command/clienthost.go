@@ -113,9 +113,12 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 	set, lists := d.set, d.holding
 	if set == nil || d.opened != e {
 		told := leftOut{log: log}
-		var err error
+		err := d.readable() // a file may be a pipe by now
 		if d.taken {
-			return nil, at.holding, fmt.Errorf("--data %s is a pipe, and was read for another session; start again", d.Data)
+			err = fmt.Errorf("--data %s is a pipe, and was read for another session; start again", d.Data)
+		}
+		if err != nil {
+			return nil, at.holding, err
 		}
 		d.taken = read.Once(d.Data)
 		if set, err = experiment.OpenOwn(ctx, e, d.Data, told.record); err != nil {

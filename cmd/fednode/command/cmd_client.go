@@ -64,6 +64,9 @@ type clientCmd struct {
 
 func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("client")
+	if err := c.readable(); err != nil && !c.Check {
+		return err
+	}
 	specs, err := c.specs()
 	if err != nil {
 		return err
@@ -73,9 +76,6 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	}
 	if c.Sessions < 0 {
 		return cli.Misusef("--sessions %d: a number above 0 is needed, or 0 for all that there will be", c.Sessions)
-	}
-	if read.Once(c.Data) && c.Sessions != 1 && !c.Check {
-		return cli.Misusef("--sessions %d: --data %s is a pipe, which can be read for one session; name a file", c.Sessions, c.Data)
 	}
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
 		return cli.Misusef("--state is needed, and --items goes with --check")
@@ -127,6 +127,17 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	// If some clients failed, the stopped ones are left out.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.Canceled) })
 	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
+}
+
+// readable returns an error if sessions cannot all read the files that they read: a pipe can be read once.
+func (c *clientCmd) readable() error {
+	switch {
+	case read.Once(c.Data) && c.Sessions != 1:
+		return cli.Misusef("--sessions %d: --data %s is a pipe, which can be read for one session; name a file", c.Sessions, c.Data)
+	case read.Once(c.IDs):
+		return cli.Misusef("--ids %s is a pipe, and the list is read again when a session begins; name a file", c.IDs)
+	}
+	return nil
 }
 
 func (c *clientCmd) specs() ([]clientSpec, error) {

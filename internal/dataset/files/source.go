@@ -64,11 +64,7 @@ func (s *Source) InputOf(file string, progress func(done, total int64)) (Input, 
 // Open opens a folder, a zip archive or a single file of ratings.
 func Open(ctx context.Context, name string, o Options) (*Source, error) {
 	if name == Standard {
-		input := o.Standard
-		if input == nil {
-			input = os.Stdin
-		}
-		return &Source{Folder: pipe{input}, Name: "stdin", File: Standard, Close: func() error { return nil }}, nil
+		return &Source{Folder: pipe{cmp.Or[io.Reader](o.Standard, os.Stdin)}, Name: "stdin", File: Standard, Close: func() error { return nil }}, nil
 	}
 	info, err := os.Stat(name)
 	if archive, member, is := cutMember(name); err != nil && is && o.Member == "" {
@@ -157,8 +153,19 @@ func (d DiskFolder) names() []string {
 	entries, _ := os.ReadDir(cmp.Or(string(d), ".")) // Readable says what is wrong
 	return lists.Map(slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		info, err := os.Stat(d.Path(e.Name()))
-		return err != nil || info.IsDir() || !info.Mode().IsRegular() && !isRatingsFile(e.Name())
+		return err != nil || info.IsDir() || !info.Mode().IsRegular() && !isRatingsFile(e.Name()) && !partName.MatchString(e.Name())
 	}), fs.DirEntry.Name)
+}
+
+// Once reports whether a path names standard input, another pipe, or a folder in which ratings come through a pipe. A pipe is empty
+// when it is read again.
+func Once(name string) bool {
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		d := DiskFolder(name)
+		return slices.ContainsFunc(d.names(), func(file string) bool { return Once(d.Path(file)) })
+	}
+	return name == Standard || err == nil && !info.Mode().IsRegular()
 }
 
 func (d DiskFolder) Open(name string) (io.ReadCloser, int64, error) {
