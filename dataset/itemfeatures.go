@@ -7,8 +7,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-
-	"github.com/fedsim/fedsim/internal/dataset/idtext"
 )
 
 // ItemFeatures are public features of the items of a set, by category. They say
@@ -198,49 +196,10 @@ func (p *Profile) Features() int {
 	return len(p.Fields) + len(p.Private)
 }
 
-// NewProfile takes features, row by row, which it keeps.
-func NewProfile(columns []string, x []float64) *Profile {
-	cols := len(columns)
-	rows := len(x) / cols
-	p := &Profile{Columns: columns, X: x, Moments: make([]float64, cols*cols)}
-	for i := range rows {
-		row := p.Row(i)
-		for a, v := range row {
-			out := p.Moments[a*cols : (a+1)*cols]
-			for b := range a + 1 {
-				out[b] += float64(v * row[b])
-			}
-		}
-	}
-	for a := range cols {
-		for b := range a + 1 {
-			p.Moments[a*cols+b] /= float64(rows)
-			p.Moments[b*cols+a] = p.Moments[a*cols+b]
-		}
-	}
-	return p
-}
-
 // Row are the features of a user; do not write to them.
 func (p *Profile) Row(user int) []float64 {
 	n := len(p.Columns)
 	return p.X[user*n : (user+1)*n : (user+1)*n]
-}
-
-const labelItem = "label"
-
-// FromLabels makes a set of a profile and a label of each of its users.
-func FromLabels(name string, p *Profile, labels []float64, lo, hi float64) *Set {
-	rows := len(labels)
-	set := &Set{Name: name, Min: lo, Max: hi, Ratings: NewRatings(rows, 1, rows), UserIDs: idtext.Numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
-	for i, y := range labels {
-		if math.IsNaN(y) {
-			y = lo
-		}
-		set.User[i], set.Value[i] = int32(i), float32(min(max(y, lo), hi))
-	}
-	set.Digest = set.ComputeDigest()
-	return set
 }
 
 // Field is a categorical feature of the users of a set: which of so many values each has.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
@@ -49,15 +50,52 @@ func (t *table) set(name string, lo, hi float64, fields bool) (*dataset.Set, err
 		return nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.File)
 	}
 	if fields || len(p.Fields) == 0 {
-		return dataset.FromLabels(name, p, t.Labels, lo, hi), nil
+		return fromLabels(name, p, t.Labels, lo, hi), nil
 	}
 	x, names, err := t.features()
 	if err != nil {
 		return nil, err
 	}
-	numbers := dataset.NewProfile(names, x)
+	numbers := newProfile(names, x)
 	p.Columns, p.X, p.Moments = names, x, numbers.Moments
-	return dataset.FromLabels(name, p, t.Labels, lo, hi), nil
+	return fromLabels(name, p, t.Labels, lo, hi), nil
+}
+
+// newProfile takes features, row by row, which it keeps.
+func newProfile(columns []string, x []float64) *dataset.Profile {
+	cols := len(columns)
+	rows := len(x) / cols
+	p := &dataset.Profile{Columns: columns, X: x, Moments: make([]float64, cols*cols)}
+	for i := range rows {
+		row := p.Row(i)
+		for a, v := range row {
+			out := p.Moments[a*cols : (a+1)*cols]
+			for b := range a + 1 {
+				out[b] += float64(v * row[b])
+			}
+		}
+	}
+	for a := range cols {
+		for b := range a + 1 {
+			p.Moments[a*cols+b] /= float64(rows)
+			p.Moments[b*cols+a] = p.Moments[a*cols+b]
+		}
+	}
+	return p
+}
+
+// fromLabels makes a set of a profile and a label of each of its users.
+func fromLabels(name string, p *dataset.Profile, labels []float64, lo, hi float64) *dataset.Set {
+	rows := len(labels)
+	set := &dataset.Set{Name: name, Min: lo, Max: hi, Ratings: dataset.NewRatings(rows, 1, rows), UserIDs: idtext.Numbered(rows), ItemIDs: []string{"label"}, Profile: p}
+	for i, y := range labels {
+		if math.IsNaN(y) {
+			y = lo
+		}
+		set.User[i], set.Value[i] = int32(i), float32(min(max(y, lo), hi))
+	}
+	set.Digest = set.ComputeDigest()
+	return set
 }
 
 // digest hashes what a profile is made of, whichever of its forms is.
@@ -302,7 +340,7 @@ func NewSet(name string, r *Data, lo, hi float64) *dataset.Set {
 	for j := range columns {
 		columns[j] = fmt.Sprintf("x%d", j+1)
 	}
-	return dataset.FromLabels(name, dataset.NewProfile(columns, r.X), r.Y, lo, hi)
+	return fromLabels(name, newProfile(columns, r.X), r.Y, lo, hi)
 }
 
 // Alignment is which singular directions of the features the labels lie in.
