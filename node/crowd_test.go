@@ -91,6 +91,14 @@ func (r *openedLast) experiment(text []byte) (*experiment.Experiment, error) {
 	return e, err
 }
 
+// loadOnly skips a test that loads a machine for many minutes.
+func loadOnly(t testing.TB, why string) {
+	t.Helper()
+	if !effort.Load() {
+		t.Skipf("%s: %s=load runs it", why, effort.Variable)
+	}
+}
+
 // 100 to 2,000 clients at 4 relays over loopback, each with a vector of half a megabyte, train the
 // simulator's model, to the bit: FEDSIM_TEST_LONG=load, 3 GB for 500 and 12 GB for 2,000. Times of
 // registering and of the round, and the memory, are logged.
@@ -100,7 +108,7 @@ func (r *openedLast) experiment(text []byte) (*experiment.Experiment, error) {
 // lost, so above 500 clients a busy machine may lose some. Machines of their own do not have that.
 // The test then says how many were lost, and the model cannot be the simulator's.
 func TestFourRelays(t *testing.T) {
-	effort.LoadOnly(t, "2,000 clients take many minutes and 12 GB")
+	loadOnly(t, "2,000 clients take many minutes and 12 GB")
 	for _, clients := range []int{100, 500, 1000, 2000} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) { fourRelays(t, clients) })
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
@@ -22,7 +21,7 @@ import (
 // The processor time of a client's enrolment and registration, with a server that looks on, in one process over loopback:
 // FEDSIM_TEST_LONG=load. The clients have registries of their own and no data.
 func TestGrowth(t *testing.T) {
-	effort.LoadOnly(t, "2,000 clients enrol and register")
+	loadOnly(t, "2,000 clients enrol and register")
 	for _, clients := range []int{100, 500, 1000, 2000} {
 		grow(t, clients)
 	}
@@ -31,7 +30,7 @@ func TestGrowth(t *testing.T) {
 // 5,000 clients enrol and register, and hold their connections until the last has. They are stubs: they have hosts and identities of
 // their own, but no ratings, no trainer and a ledger in memory.
 func TestFiveThousandRegister(t *testing.T) {
-	effort.LoadOnly(t, "5,000 clients enrol and register: minutes, and a gigabyte or more")
+	loadOnly(t, "5,000 clients enrol and register: minutes, and a gigabyte or more")
 	grow(t, 5000)
 }
 

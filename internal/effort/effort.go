@@ -52,14 +52,6 @@ func LongOnly(t testing.TB, why string) {
 	}
 }
 
-// LoadOnly skips a test that loads a machine for many minutes.
-func LoadOnly(t testing.TB, why string) {
-	t.Helper()
-	if !Load() {
-		t.Skipf("%s: %s=load runs it", why, Variable)
-	}
-}
-
 // Load reports whether tests may load the machine for many minutes.
 func Load() bool { return os.Getenv(Variable) == "load" }
 
