@@ -1,14 +1,13 @@
 package algorithm
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -67,9 +66,7 @@ func SearchOf(c config.Config) (*dp.Search, error) {
 		return &dp.Search{}, nil
 	}
 	s := new(dp.Search)
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(s); err != nil || d.More() {
+	if err := strictjson.Read([]byte(text), s); err != nil {
 		return nil, fmt.Errorf("%.80q is neither %s nor the record of a search, which fedsim tune writes", text, plainSearch)
 	}
 	return s, s.Validate()

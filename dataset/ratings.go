@@ -96,10 +96,7 @@ func (r Ratings) Gather(perm []int32) Ratings {
 		out.User[k], out.Item[k], out.Value[k] = r.User[p], r.Item[p], r.Value[p]
 	}
 	if r.Times != nil {
-		out.Times = make([]float64, len(perm))
-		for k, p := range perm {
-			out.Times[k] = r.Times[p]
-		}
+		out.Times = lists.Map(perm, func(p int32) float64 { return r.Times[p] })
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/internal/version"
 )
 
@@ -90,9 +91,8 @@ func ReadEvidence(dir string) (*Evidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, x := json.NewDecoder(bytes.NewReader(text)), new(Evidence)
-	d.DisallowUnknownFields()
-	if err = d.Decode(x); err != nil {
+	x := new(Evidence)
+	if err = strictjson.Read(text, x); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if x.Format != evidenceFormat || len(x.Sessions) == 0 {

@@ -188,6 +188,8 @@ func TestOwnFilesRefused(t *testing.T) {
 		{ownFile(t, "c.jsonl", "{\"user\":1,\"item\":2,\"rating\":3}\n{\"user\":1,\"rating\":3}"), `c.jsonl:2: item is empty`, Options{}},
 		{ownFile(t, "d.jsonl", "{\"a\":1}"), `d.jsonl:1: the object has no user and item`, Options{}},
 		{ownFile(t, "e.jsonl", "{\"user\":1,\"item\":2,\"rating\":null}"), `e.jsonl:1: rating is empty`, Options{}},
+		{ownFile(t, "twice.jsonl", "{\"user\":1,\"item\":2,\"rating\":3}\n{\"user\":1,\"item\":3,\"rating\":1,\"rating\":5}"), `twice.jsonl:2: the name "rating" is there twice`, Options{}},
+		{ownFile(t, "array.json", "[{\"user\":1,\"item\":2,\"rating\":3,\"about\":\"a: b\"},\n{\"user\":1,\"user\":2,\"item\":3,\"rating\":1}]"), `array.json:2: the name "user" is there twice`, Options{}},
 		{ownFile(t, "f.csv", "user,item,rating,timestamp\na,b,1,soon\n"), `f.csv:2: timestamp "soon" is neither a finite number nor a date`, Options{Times: true}},
 		{ownFile(t, "g.csv", "user,item,rating,timestamp\na,b,1,\n"), `g.csv:2: timestamp is empty`, Options{Times: true}},
 		{ownFile(t, "h.csv", "user,item,rating\na,b,1\n"), `h.csv:1: header lacks "when"; its columns are user, item, rating`, Options{Columns: Columns{Timestamp: "when"}}},

@@ -53,10 +53,7 @@ func (t *table) sortRows(set *dataset.Set) error {
 	}
 	set.Ratings = t.ratings.Gather(perm)
 	if t.test > 0 {
-		set.Tested = make([]bool, len(perm))
-		for k, p := range perm {
-			set.Tested[k] = int(p) >= t.test
-		}
+		set.Tested = lists.Map(perm, func(p int32) bool { return int(p) >= t.test })
 	}
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -150,14 +150,9 @@ func decode(text []byte) (*Public, error) {
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&kind); err == nil && kind.Format != publicFormat {
 		return nil, fmt.Errorf("%w: its format is %q; this version reads %q", ErrFormat, kind.Format, publicFormat)
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	var form publicJSON
-	if err := d.Decode(&form); err != nil {
+	if err := strictjson.Read(text, &form); err != nil {
 		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows its end")
 	}
 	t, b := form.Terms, form.Terms.Budget
 	budget := dp.Budget{Epsilon: math.Inf(1), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}

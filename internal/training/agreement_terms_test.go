@@ -232,7 +232,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no line feed", strings.TrimSuffix(text, "\n"), "not the canonical one"},
 		{"a space", instead(`"facts":{`, `"facts": {`), "not the canonical one"},
 		{"another one behind it", text + text, "something follows its end"},
-		{"a second entry", instead(`"rank":"1"`, `"rank":"2","rank":"1"`), "not the canonical one"},
+		{"a second entry", instead(`"rank":"1"`, `"rank":"2","rank":"1"`), `the name "rank" is there twice`},
 		{"another order", instead(`"rating-max":"5","rating-min":"1"`, `"rating-min":"1","rating-max":"5"`), "not the canonical one"},
 		{"capitals", instead(`"published"`, `"Published"`), "not the canonical one"},
 		{"another form of a number", instead(`"tolerance":"0.25"`, `"tolerance":"0.250"`), "not the canonical one"},

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -20,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -139,9 +139,7 @@ func NewLedger(log Log) (*Ledger, error) {
 	l := &Ledger{log: log}
 	err := log.Entries(func(text []byte) error {
 		e := new(entry)
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields() // a later version has put it there for a reason
-		err := d.Decode(e)
+		err := strictjson.Read(text, e) // a later version has put other names there for a reason
 		if err == nil {
 			l.entries, err = add(l.entries, e, text)
 		}

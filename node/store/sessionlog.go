@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -331,9 +332,8 @@ func parted(b []byte) (proof []tlog.Hash) {
 
 // ParseReceipt reads a receipt, and verifies nothing.
 func ParseReceipt(text []byte) (*Receipt, error) {
-	d, r := json.NewDecoder(bytes.NewReader(text)), new(Receipt)
-	d.DisallowUnknownFields()
-	if err := d.Decode(r); err != nil {
+	r := new(Receipt)
+	if err := strictjson.Read(text, r); err != nil {
 		return nil, fmt.Errorf("%w: a receipt: %w", ErrLog, err)
 	}
 	return r, nil

@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/loopback"
+	"github.com/fedsim/fedsim/internal/strictjson"
 )
 
 // mostAsked limits the number of items in one request.
@@ -49,13 +50,14 @@ const mostSent = 1 << 20
 // null answers a pair that the model cannot predict.
 //
 // An error is {"error": TEXT}. The status is 400 for a wrong request, 404 for a user or an item that is not in
-// the run, and 409 for a title that may name several items. It is 413 for a long body, and 422 for a request that
-// the model cannot meet.
+// the run, and 409 for a title that may name several items. It is 405 for another method, with the right methods in
+// the header Allow, 413 for a long body, and 422 for a request that the model cannot meet.
 func Handler(r *Recommender) http.Handler {
 	mux := http.NewServeMux()
-	for pattern, reply := range map[string]func(q *http.Request) (any, error){
+	replies := map[string]func(q *http.Request) (any, error){
 		"GET /recommend": r.replyToUser, "POST /recommend": r.replyToRatings, "POST /predict": r.replyToPairs, "GET /similar": r.replySimilar, "GET /health": r.replyHealth,
-	} {
+	}
+	for pattern, reply := range replies {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
 			q.Body = http.MaxBytesReader(w, q.Body, mostSent)
 			if v, err := reply(q); err != nil {
@@ -66,7 +68,14 @@ func Handler(r *Recommender) http.Handler {
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		answer(w, http.StatusNotFound, problem{q.Method + " " + q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
+		status := http.StatusNotFound
+		for _, pattern := range slices.Sorted(maps.Keys(replies)) {
+			if method, path, _ := strings.Cut(pattern, " "); path == q.URL.Path {
+				w.Header().Add("Allow", strings.Replace(method, http.MethodGet, "GET, HEAD", 1))
+				status = http.StatusMethodNotAllowed
+			}
+		}
+		answer(w, status, problem{q.Method + " " + q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
 	})
 	return mux
 }
@@ -201,15 +210,12 @@ type problem struct {
 
 // body reads the body of a POST into to. An error says what form the body must have.
 func body(q *http.Request, to any, form string) error {
-	d := json.NewDecoder(q.Body)
-	d.DisallowUnknownFields()
-	err := d.Decode(to)
-	switch _, more := d.Token(); {
-	case err != nil:
-	case q.URL.RawQuery != "":
+	text, err := io.ReadAll(q.Body)
+	if err == nil {
+		err = strictjson.Read(text, to)
+	}
+	if err == nil && q.URL.RawQuery != "" {
 		err = fmt.Errorf("?%s in the address is not read", q.URL.RawQuery)
-	case !errors.Is(more, io.EOF):
-		err = errors.New("something follows its end")
 	}
 	var long *http.MaxBytesError
 	var kind *json.UnmarshalTypeError

@@ -270,6 +270,8 @@ func TestHandlerTakesRatings(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
+		`null`: "it is null", `{"user": "a", "user": "b"}`: `the name "user" is there twice`, `{"top": 3, "Top": 4}`: `the name "Top" is there twice`,
+		`{"ratings": [{"item": "1", "rating": 1, "r\u0061ting": 5}]}`: `the name "rating" is there twice`,
 		`[]`: "the body must be", `{"rating": 1}`: "the body must be", `{} {}`: "follows its end", `{"top": 0}`: "top 0", `{"top": 100000}`: "top 100000",
 		`{"ratings": [{"rating": 3}]}`: "names no item", `{"ratings": [{"item": "1"}]}`: "has no rating; the scale is 0.5 to 5",
 		`{"ratings": [{"item": "1", "rating": 6}]}`: "is 6; the scale is 0.5 to 5", `{"ratings": [{"item": "1", "rating": 3}, {"item": "1", "rating": 4}]}`: "rated twice",
@@ -291,6 +293,24 @@ func TestHandlerTakesRatings(t *testing.T) {
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, request); w.Code < 400 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s %s: %d %s, want %q", request.Method, request.URL, w.Code, w.Body, want)
+		}
+	}
+}
+
+// A method that an address does not take is answered with 405 and the methods that it takes (RFC 9110, section 15.5.6).
+func TestHandlerNamesMethods(t *testing.T) {
+	r, err := recommend.Open(t.Context(), served(t), recommend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for call, want := range map[string]string{
+		"DELETE /recommend": "GET, HEAD, POST", "PUT /predict": "POST", "GET /predict": "POST", "POST /health": "GET, HEAD", "PATCH /similar": "GET, HEAD",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		w := httptest.NewRecorder()
+		recommend.Handler(r).ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader("{}")))
+		if got := strings.Join(w.Header().Values("Allow"), ", "); w.Code != http.StatusMethodNotAllowed || got != want {
+			t.Errorf("%s: %d, Allow: %s; want %s\n%s", call, w.Code, got, want, w.Body)
 		}
 	}
 }

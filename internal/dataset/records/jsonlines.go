@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dataset/files"
 	"github.com/fedsim/fedsim/internal/dataset/idtext"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/strictjson"
 )
 
 // sniffed bounds the bytes of JSON lines that are read to settle the columns.
@@ -119,6 +120,11 @@ func (j *jsonLines) object() (map[string]json.RawMessage, error) {
 		var object map[string]json.RawMessage
 		if err = json.Unmarshal(line, &object); err != nil || object == nil {
 			return nil, Malformed(fmt.Errorf("%s is no JSON object; want one a line%s", idtext.Quote(line), pythonHint(line)))
+		}
+		if bytes.Count(line, []byte(":")) > len(object) { // each name has one, so that few lines are read twice
+			if err = strictjson.Once(line); err != nil {
+				return nil, Malformed(err)
+			}
 		}
 		return object, nil
 	}

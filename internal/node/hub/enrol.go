@@ -1,13 +1,11 @@
 package hub
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/node/session"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -219,13 +218,11 @@ func (t Tickets) Encode() ([]byte, error) {
 // ParseTickets reads the tickets of a federation, each signed by its operator and
 // with a key of its own. Errors wrap one of package admission.
 func ParseTickets(text []byte, f *admission.Federation) ([]admission.Ticket, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	var t Tickets
-	if err := d.Decode(&t); err != nil {
+	if err := strictjson.Read(text, &t); err != nil {
 		return nil, fmt.Errorf("%w: a list of tickets: %w", admission.ErrMalformed, err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) || t.Tickets == nil {
+	if t.Tickets == nil {
 		return nil, fmt.Errorf("%w: a list of tickets is one object with the key fedsim-tickets-v1", admission.ErrMalformed)
 	}
 	seen := make(map[admission.PublicKey]bool, len(t.Tickets))

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -22,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/internal/protocol/wire"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -172,10 +172,8 @@ func (d *Signed) Verify(f *admission.Federation, server admission.PublicKey) (*D
 	if !d.SignedBy(server) {
 		return nil, fmt.Errorf("%w: it is not signed by the server %s", ErrSession, server)
 	}
-	dec := json.NewDecoder(bytes.NewReader(d.Descriptor))
-	dec.DisallowUnknownFields()
 	out := new(Descriptor)
-	if err := dec.Decode(out); err != nil {
+	if err := strictjson.Read(d.Descriptor, out); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSession, err)
 	}
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/protocol/wire"
+	"github.com/fedsim/fedsim/internal/strictjson"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -221,10 +222,8 @@ func Hear(s network.Stream, most int) (*Message, error) {
 	if _, err := io.CopyN(&text, s, int64(n)); err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(&text)
-	d.DisallowUnknownFields()
 	c := new(Message)
-	if err := d.Decode(c); err != nil {
+	if err := strictjson.Read(text.Bytes(), c); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotice, err)
 	}
 	switch { // quoted: it may be anything
