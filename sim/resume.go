@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -190,10 +191,7 @@ func (f *federation) resumed(cfg Config) Config {
 	}}
 	cfg.Strategy = f.strategy
 	if cfg.From != nil {
-		cfg.Trainers = make([]client.Trainer, len(trainers))
-		for i, t := range trainers {
-			cfg.Trainers[i] = pausing{t, cfg.known()}
-		}
+		cfg.Trainers = lists.Map(trainers, func(t client.Trainer) client.Trainer { return pausing{t, cfg.known()} })
 	}
 	f.trainers = trainers
 	return cfg

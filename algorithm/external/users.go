@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm/internal/purity"
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -196,9 +197,7 @@ func (x *instance) predict(by *seat, users []model.Ratings, wanted [][]int32, m 
 func wantedArrays(wanted [][]int32) []array {
 	start, items := make([]int64, 1, len(wanted)+1), []int64{}
 	for _, list := range wanted {
-		for _, j := range list {
-			items = append(items, int64(j))
-		}
+		items = append(items, lists.Map(list, func(j int32) int64 { return int64(j) })...)
 		start = append(start, int64(len(items)))
 	}
 	return []array{{name: "want_start", shape: []int{len(start)}, whole: start}, {name: "want_item", shape: []int{len(items)}, whole: items}}

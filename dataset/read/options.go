@@ -322,6 +322,9 @@ func (e *badRowsError) Error() string {
 	if e.none {
 		mend = ", and there are no others; if the file is sound, say how it is written with --columns, --separator, --rating-min and --rating-max"
 	}
+	if e.none && !slices.ContainsFunc(e.first, func(row *dataset.FileError) bool { return !errors.Is(row, records.ErrNoNumber) }) {
+		mend = ", and there are no others; write a rating such as 4 stars or 4/5 as the number 4 alone, or name another column with --columns rating=NAME"
+	}
 	rows := lists.Map(e.first, (*dataset.FileError).Error)
 	if e.Count > len(e.first) {
 		rows = append(rows, fmt.Sprintf("and %d more", e.Count-len(e.first)))

@@ -217,9 +217,9 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 		}
 		var err error
 		value, err = records.ParseRating(field)
-		switch truth, is := records.ParseTruth(field); {
-		case is && t.truths:
-			value = truth
+		switch truth := records.TruthOf(field); {
+		case truth != 0 && t.truths:
+			value = float64(min(max(truth, 0), 1))
 		case err == nil && t.truths:
 			return fmt.Errorf("rating %s is a number, and the first ratings are truths; write all as numbers", idtext.Quote(field))
 		case err != nil:

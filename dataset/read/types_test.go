@@ -187,7 +187,9 @@ func TestNestedParquet(t *testing.T) {
 // Words for true are 1 and words for false are 0, in a column of such words alone. The scale is then 0 to 1.
 func TestTruths(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][2]string{{"true", "false"}, {"True", "False"}, {"TRUE", "FALSE"}, {"t", "f"}, {"T", "F"}, {"yes", "no"}, {"Yes", "No"}, {"y", "n"}, {"Y", "N"}} {
+	for _, words := range [][2]string{{"true", "false"}, {"True", "False"}, {"TRUE", "FALSE"}, {"t", "f"}, {"T", "F"}, {"yes", "no"}, {"Yes", "No"}, {"y", "n"}, {"Y", "N"},
+		{"like", "dislike"}, {"Thumbs up", "Thumbs down"}, {"thumbs_up", "thumbs_down"}, {"up", "down"}, {"Recommended", "Not Recommended"}, {"👍", "👎"},
+	} {
 		for name, file := range map[string]string{
 			"CSV":       ownFile(t, "r.csv", fmt.Sprintf("user,item,rating\n1,1,%s\n1,2,%s\n", words[0], words[1])),
 			"quoted":    ownFile(t, "r.csv", fmt.Sprintf("user;item;rating\n1;1;\"%s\"\n1;2;\"%s\"\n", words[0], words[1])),
@@ -203,11 +205,38 @@ func TestTruths(t *testing.T) {
 	if !slices.Equal(set.Value, []float32{1, 0}) || set.Max != 1 {
 		t.Errorf("JSON: %v up to %v", set.Value, set.Max)
 	}
+	set = open(t, ownFile(t, "r.jsonl", `{"user":1,"item":1,"rating":"\ud83d\udc4d"}`+"\n"+`{"user":1,"item":2,"rating":"\ud83d\udc4e"}`), Options{}) // as Python writes them
+	if !slices.Equal(set.Value, []float32{1, 0}) || set.Max != 1 {
+		t.Errorf("escaped JSON: %v up to %v", set.Value, set.Max)
+	}
 	set = open(t, ownFile(t, "r.csv", "1,1,true\n1,2,false\n"), Options{Columns: Columns{User: "1", Item: "2", Rating: "3"}})
 	if !slices.Equal(set.Value, []float32{1, 0}) {
 		t.Errorf("without a header: %v", set.Value)
 	}
 	openFails(t, ownFile(t, "r.csv", "user,item,rating\n1,1,4\n1,2,true\n1,3,5\n"), Options{}, `r.csv:3: rating "true" is not a number`)
+}
+
+// A name of a column may be a word for true: then the first row is a header, unless it is of one pair of words with the row below.
+func TestHeaderThatIsAWord(t *testing.T) {
+	t.Parallel()
+	places := Options{Columns: Columns{User: "1", Item: "2", Rating: "3"}}
+	for text, want := range map[string][]float32{
+		"user,item,like\n1,1,yes\n1,2,no\n": {1, 0}, "user,item,liked\n1,1,true\n1,2,false\n": {1, 0}, "1,1,like\n1,2,dislike\n1,3,like\n": {1, 0, 1}, "user,item,up\n1,1,1\n1,2,0\n": {1, 0},
+	} {
+		if set := open(t, ownFile(t, "r.csv", text), places); !slices.Equal(set.Value, want) {
+			t.Errorf("%q: %v, want %v", text, set.Value, want)
+		}
+	}
+}
+
+// A file whose ratings are more than numbers is refused with how to write them.
+func TestRatingsThatAreMoreThanNumbers(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][2]string{{"4 stars", "1 star"}, {"4/5", "3/5"}, {"★★★", "★"}, {"80%", "60%"}, {"like", "love"}} {
+		for _, form := range []string{"user,item,rating\n1,1,%s\n1,2,%s\n1,3,%[1]s\n", "user;item;rating\n1;1;\"%s\"\n1;2;%s\n1;3;%[1]s\n"} {
+			openFails(t, ownFile(t, "r.csv", fmt.Sprintf(form, words[0], words[1])), Options{}, "write a rating such as 4 stars or 4/5 as the number 4 alone")
+		}
+	}
 }
 
 // A file whose column of ratings has another name is read as clicks, and says so in every form.

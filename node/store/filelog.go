@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -299,9 +300,7 @@ func (l *memoryLog) Append(entries ...[]byte) error {
 	if l.closed {
 		return ErrClosed
 	}
-	for _, e := range entries {
-		l.entries = append(l.entries, slices.Clone(e))
-	}
+	l.entries = append(l.entries, lists.Map(entries, slices.Clone[[]byte])...)
 	return nil
 }
 

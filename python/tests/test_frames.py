@@ -128,7 +128,7 @@ def test_forms_of_columns(form: object) -> None:
     assert columns_of(form) == {"user": ["7", "7", "8"], "item": ["1", "2", "1"], "rating": [5, 3, 4]}
 
 
-@pytest.mark.parametrize("truths", [lambda x: x, lambda x: ["yes" if t else "no" for t in x], list, lambda x: pd.Series(x, dtype="boolean")])
+@pytest.mark.parametrize("truths", [lambda x: x, lambda x: ["yes" if t else "no" for t in x], lambda x: ["Thumbs up" if t else "thumbs_down" for t in x], list, lambda x: pd.Series(x, dtype="boolean")])
 def test_truths_are_on_a_scale_from_0_to_1(truths: Callable, ratings: dict, tmp_path: Path) -> None:
     """As in files. On the scale from 0 to 5 of unknown numbers there would be five times the noise."""
     r = fedsim.run({**ratings, "rating": truths(np.array(ratings["rating"]) > 3)}, "private-item-bias", out=tmp_path, baselines="quick", progress=False)

@@ -79,7 +79,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	}
 	header := slices.Sorted(maps.Keys(keys))
 	places, err := out.named(header, o.Columns, form, why, "the object has no user and item", lists.Map(j.ahead, func(line jsonLine) [][]byte {
-		return lists.Map(header, func(name string) []byte { return bytes.Trim(line.object[name], `"`) })
+		return lists.Map(header, func(name string) []byte { return unquoted(line.object[name]) })
 	}))
 	for i := Rating; i <= Time; i++ {
 		if out.Cols.At[i] < 0 {
@@ -238,11 +238,7 @@ func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
 		case len(field) == 0 || string(field) == "null":
 			field = nil
 		case field[0] == '"':
-			var text string
-			if err := json.Unmarshal(field, &text); err != nil {
-				return nil, Malformed(err)
-			}
-			field = []byte(text)
+			field = unquoted(field)
 		case field[0] == '{' || field[0] == '[' || isID && (field[0] == 't' || field[0] == 'f'):
 			return nil, Malformed(fmt.Errorf("%q is %s; want a text or a number", name, idtext.Quote(field)))
 		case isID:
@@ -255,6 +251,15 @@ func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
 		j.fields = append(j.fields, field)
 	}
 	return j.fields, nil
+}
+
+// unquoted returns a text without quotes and escapes, and any other value as it stands.
+func unquoted(value json.RawMessage) []byte {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return value
+	}
+	return []byte(text)
 }
 
 // ParquetFile has the rows of a Parquet file.

@@ -178,9 +178,8 @@ func hasHeader(first [][]byte, b beginning, d Dialect, cols Columns) bool {
 		return false
 	}
 	if cols.At[Rating] >= 0 {
-		_, truth := ParseTruth(first[cols.At[Rating]])
-		_, below := ParseTruth(next[cols.At[Rating]])
-		return !isNumber(first[cols.At[Rating]]) && (isNumber(next[cols.At[Rating]]) || below && !truth)
+		truth, below := TruthOf(first[cols.At[Rating]]), TruthOf(next[cols.At[Rating]]) // a column of yes and no may be called like
+		return !isNumber(first[cols.At[Rating]]) && (isNumber(next[cols.At[Rating]]) || below != 0 && truth != below && truth != -below)
 	}
 	for k := range first {
 		if isTime(first[k]) {

@@ -158,7 +158,7 @@ func (c *Columns) fit(header [][]byte, sample [][][]byte) {
 // noteValues learns from the first records below a header how ratings are written, and which columns hold values that are
 // not read where there is no rating.
 func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
-	truths, others, grouped := 0, 0, true
+	truths, others, grouped := false, false, true
 	for _, record := range sample {
 		if r.Cols.At[Rating] < 0 || r.Cols.At[Rating] >= len(record) || idtext.IsMissing(record[r.Cols.At[Rating]]) {
 			continue
@@ -166,11 +166,8 @@ func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
 		field := record[r.Cols.At[Rating]]
 		_, comma := DecimalComma(field)
 		r.Comma, grouped = r.Comma || comma, grouped && (!comma || bytes.IndexByte(field, ',') == len(field)-4)
-		if _, is := ParseTruth(field); is {
-			truths++
-		} else {
-			others++
-		}
+		is := TruthOf(field) != 0
+		truths, others = truths || is, others || !is
 	}
 	switch {
 	case r.Comma && grouped:
@@ -178,8 +175,8 @@ func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
 	case r.Comma:
 		r.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
 	}
-	if r.Truths = truths > 0 && others == 0; r.Truths {
-		r.note("ratings", "truths", dataset.Certain, "true is 1 and false is 0")
+	if r.Truths = truths && !others; r.Truths {
+		r.note("ratings", "truths", dataset.Certain, "words such as true, yes and like are 1, and their opposites 0")
 		if r.Format.Scaleless {
 			r.Format.Min, r.Format.Max, r.Format.Scaleless = 0, 1, false
 		}
@@ -188,10 +185,8 @@ func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
 		return
 	}
 	for i, name := range header {
-		if i < len(sample[0]) && len(name) > 0 && !r.Cols.has(i) {
-			if _, truth := ParseTruth(sample[0][i]); truth || isNumber(sample[0][i]) {
-				r.Unread = append(r.Unread, string(name))
-			}
+		if i < len(sample[0]) && len(name) > 0 && !r.Cols.has(i) && (TruthOf(sample[0][i]) != 0 || isNumber(sample[0][i])) {
+			r.Unread = append(r.Unread, string(name))
 		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/fedsim/fedsim/internal/dataset/idtext"
 )
 
+// ErrNoNumber is wrapped by the error for a rating that is no number.
+var ErrNoNumber = errors.New("is not a number")
+
 // ParseRating parses a finite decimal number.
 func ParseRating(b []byte) (float64, error) {
 	v, err := strconv.ParseFloat(string(b), 64)
@@ -25,7 +28,7 @@ func ParseRating(b []byte) (float64, error) {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, fmt.Errorf("rating %s is not finite", idtext.Quote(b))
 	case err != nil:
-		return 0, fmt.Errorf("rating %s is not a number", idtext.Quote(b))
+		return 0, fmt.Errorf("rating %s %w", idtext.Quote(b), ErrNoNumber)
 	}
 	if v == 0 {
 		return 0, nil // -0 too, so that equal ratings have equal digests
@@ -33,16 +36,21 @@ func ParseRating(b []byte) (float64, error) {
 	return v, nil
 }
 
-// truths lists the words for 1 and for 0 of programs and databases, in lower case.
-var truths = map[string]float64{"true": 1, "false": 0, "t": 1, "f": 0, "yes": 1, "no": 0, "y": 1, "n": 0}
+// truths lists pairs of words of programs, databases and shops: a number for the word that is worth 1, and its negative for the word
+// that is worth 0. They are in lower case, without what stands between their parts.
+var truths = map[string]int{
+	"true": 1, "false": -1, "t": 2, "f": -2, "yes": 3, "no": -3, "y": 4, "n": -4, "like": 5, "dislike": -5, "liked": 6, "disliked": -6, "thumbsup": 7, "thumbsdown": -7,
+	"up": 8, "down": -8, "upvote": 9, "downvote": -9, "recommended": 10, "notrecommended": -10, "positive": 11, "negative": -11, "👍": 12, "👎": -12,
+}
 
-// ParseTruth returns 1 for a word such as true, and 0 for one such as false.
-func ParseTruth(b []byte) (v float64, is bool) {
-	if len(b) > len("false") {
-		return 0, false
+var joints = strings.NewReplacer(" ", "", "_", "", "-", "")
+
+// TruthOf returns a number above 0 for a word such as true or like, its negative for the opposite, and 0 for another word.
+func TruthOf(b []byte) int {
+	if len(b) == 0 || b[0] <= '9' || len(b) > len("not recommended") { // most ratings are numbers
+		return 0
 	}
-	v, is = truths[strings.ToLower(string(b))]
-	return v, is
+	return truths[strings.ToLower(joints.Replace(string(b)))]
 }
 
 // scaleError is the error of a rating that matches ErrOffScale.

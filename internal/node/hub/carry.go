@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/internal/align"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/node/peer"
 	"github.com/fedsim/fedsim/internal/node/session"
@@ -311,9 +312,7 @@ func (a *Aggregator) seat(m *aligner) error {
 	r := &session.Roster{There: len(x.members)}
 	if len(x.members) == a.cfg.Registry.Federation().Places()+1 {
 		r.List = list
-		for _, other := range x.members {
-			r.Hellos = append(r.Hellos, other.hello)
-		}
+		r.Hellos = lists.Map(slices.Collect(maps.Values(x.members)), func(other *aligner) align.Hello { return other.hello })
 		slices.SortFunc(r.Hellos, func(a, b align.Hello) int { return int(a.Seat) - int(b.Seat) })
 	}
 	return tell(&session.Message{Roster: r}, slices.Collect(maps.Values(x.members))...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -177,12 +178,7 @@ func (a *Aggregator) left(c *conn, s *hubSession) {
 func (a *Aggregator) without(c *conn, s *hubSession) {
 	s.driver.Give(s.ctx, protocol.RelayLost{Number: int(c.place.Client)})
 	a.mu.Lock()
-	var behind []*conn
-	for _, x := range a.conns {
-		if x.via == c {
-			behind = append(behind, x)
-		}
-	}
+	behind := slices.DeleteFunc(slices.Collect(maps.Values(a.conns)), func(x *conn) bool { return x.via != c })
 	a.mu.Unlock()
 	for _, x := range behind {
 		a.left(x, s)

@@ -34,7 +34,14 @@ ALIASES: Dict[str, Tuple[str, ...]] = {
 
 
 #: Words for 1 and 0 as ratings, of which all of a column are: those of the command.
-_TRUTHS = {"true": True, "false": False, "t": True, "f": False, "yes": True, "no": False, "y": True, "n": False}
+_TRUTHS = {
+    "true": True, "false": False, "t": True, "f": False, "yes": True, "no": False, "y": True, "n": False, "like": True, "dislike": False,
+    "liked": True, "disliked": False, "thumbsup": True, "thumbsdown": False, "up": True, "down": False, "upvote": True, "downvote": False,
+    "recommended": True, "notrecommended": False, "positive": True, "negative": False, "\U0001f44d": True, "\U0001f44e": False,
+}
+
+#: What stands between the parts of a word, as in thumbs up and thumbs_up.
+_JOINTS = str.maketrans("", "", " _-")
 
 
 # The command takes dates before the year 2 and after 5138 for missing times. As numbers they would have another unit.
@@ -250,7 +257,7 @@ def kinds_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: S
 def _numbers(values: Any) -> List[Any]:
     out: List[Any] = []
     listed = np.asarray(values).tolist() if hasattr(values, "dtype") else list(values)
-    truths = [bool(x) if isinstance(x, (bool, np.bool_)) else _TRUTHS.get(x.strip().lower()) if isinstance(x, str) else None for x in listed]
+    truths = [bool(x) if isinstance(x, (bool, np.bool_)) else _TRUTHS.get(x.strip().lower().translate(_JOINTS)) if isinstance(x, str) else None for x in listed]
     if listed and None not in truths:
         return truths  # the command reads the words, and knows by them that the scale is from 0 to 1
     for k, x in enumerate(listed):
