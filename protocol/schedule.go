@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 )
 
@@ -168,9 +169,7 @@ func (s Schedule) Charges(c Cohort, past, attempts int) ([]dp.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range one {
-			all = append(all, e.Times(c.Turns(n)))
-		}
+		all = append(all, lists.Map(one, func(e dp.Event) dp.Event { return e.Times(c.Turns(n)) })...)
 	}
 	return all, nil
 }

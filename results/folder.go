@@ -97,9 +97,9 @@ func (f *Folder) choose() error {
 	return nil
 }
 
-// whole returns the whole path of a file that is there, and any other text as it is.
+// whole returns the whole path of a file that is there, and any other text as it is: "-" is standard input, whatever files there are.
 func whole(path string) string {
-	if abs, err := filepath.Abs(path); err == nil && path != "" && exists(path) {
+	if abs, err := filepath.Abs(path); err == nil && path != "" && path != "-" && exists(path) {
 		return abs
 	}
 	return path

@@ -264,3 +264,22 @@ func TestModelFiles(t *testing.T) {
 
 // noCost states a session without noise.
 var noCost = []algorithm.PastSession{{}}
+
+// "-" is standard input, also in a folder with a file of that name.
+func TestWholePaths(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"-", "r.csv"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"-": "-", "": "", "ml-1m": "ml-1m", "r.csv": filepath.Join(here, "r.csv")} {
+		if got := whole(path); got != want {
+			t.Errorf("%q becomes %q, want %q", path, got, want)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -48,6 +49,9 @@ func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string, verb
 	var next [][]string
 	if _, loads := algorithm.Of(e.Config).(algorithm.Loader); path != "" && loads && e.Data.Profile == nil && len(e.Data.UserIDs) > 0 {
 		next = append(next, []string{"fedsim", "recommend", "--run", path, "--user", e.Data.UserIDs[0]})
+		if read.Once(algorithm.Data.Of(e.Config)) {
+			next[0] = append(next[0], "--data", "FILE")
+		}
 	}
 	if path != "" && (verbose || next == nil) {
 		next = append(next, []string{"fedsim", "report", path}, []string{"fedsim", "results", filepath.Dir(path)})

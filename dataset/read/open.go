@@ -32,6 +32,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dataset/published"
 	"github.com/fedsim/fedsim/internal/dataset/records"
 	"github.com/fedsim/fedsim/internal/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/lists"
 )
 
 // Open opens a data set. The spec has one of these forms:
@@ -157,10 +158,10 @@ func List() []Entry {
 			Users: p.Users, Items: p.Items, Ratings: p.Ratings, Min: p.Min, Max: p.Max,
 		})
 	}
-	for _, f := range records.Described() {
-		list = append(list, Entry{Name: f.Title, Description: f.About, Min: f.Min, Max: f.Max})
+	form := func(f records.Format) Entry {
+		return Entry{Name: f.Title, Description: f.About, Min: f.Min, Max: f.Max}
 	}
-	return list
+	return append(list, lists.Map(records.Described(), form)...)
 }
 
 // Find returns the error of [Open] for data that are not there, and reads nothing.

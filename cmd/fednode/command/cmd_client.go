@@ -64,14 +64,11 @@ type clientCmd struct {
 
 func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 	log := s.log("client")
-	if err := c.readable(); err != nil && !c.Check {
+	if err := cmp.Or(c.readable(), c.read(), c.check()); err != nil {
 		return err
 	}
 	specs, err := c.specs()
 	if err != nil {
-		return err
-	}
-	if err = cmp.Or(c.read(), c.check()); err != nil {
 		return err
 	}
 	if c.Sessions < 0 {
@@ -132,6 +129,7 @@ func (c *clientCmd) Run(ctx context.Context, s *streams) error {
 // readable returns an error if sessions cannot all read the files that they read: a pipe can be read once.
 func (c *clientCmd) readable() error {
 	switch {
+	case c.Check: // nothing is read twice
 	case read.Once(c.Data) && c.Sessions != 1:
 		return cli.Misusef("--sessions %d: --data %s is a pipe, which can be read for one session; name a file", c.Sessions, c.Data)
 	case read.Once(c.IDs):
@@ -140,14 +138,13 @@ func (c *clientCmd) readable() error {
 	return nil
 }
 
-func (c *clientCmd) specs() ([]clientSpec, error) {
+func (c *clientCmd) specs() (list []clientSpec, err error) {
 	if c.Users == "" {
 		if c.Invitations != "" {
 			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
 		}
 		which := algorithm.PartyData{User: string(c.User), Part: c.Part}
 		if c.IDs != "" {
-			var err error
 			if which.IDs, err = readIDs(c.IDs); err != nil {
 				return nil, misused("--ids", err)
 			}
@@ -170,7 +167,6 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 	if to >= uint64(len(ids)) {
 		return nil, cli.Misusef("--users %s: the list has %d ids; its last place is %d", c.Users, len(ids), len(ids)-1)
 	}
-	var list []clientSpec
 	for k := from; k <= to; k++ {
 		name := invitationFile(admission.ClientPlace(protocol.ClientID(k)))
 		spec := clientSpec{state: filepath.Join(c.State, strings.TrimSuffix(name, ".json")), holding: algorithm.PartyData{User: ids[k]}}
@@ -184,7 +180,7 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 
 // hold opens the data before an invitation is used. Until a session begins only --experiment says the
 // scale; without it any number is taken.
-func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, log *zerolog.Logger) (*holdings, error) {
+func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, log *zerolog.Logger) (h *holdings, err error) {
 	var agreed config.Config
 	if c.experiment != nil {
 		agreed = *c.experiment
@@ -195,9 +191,8 @@ func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, log *zerolog.L
 		low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
 		o.Min, o.Max, o.MaybeTimes = &low, &high, false
 	}
-	h := &holdings{left: leftOut{log: log}}
+	h = &holdings{left: leftOut{log: log}}
 	o.Skipped = h.left.record
-	var err error
 	if h.set, err = read.Open(ctx, c.Data, o); err != nil {
 		return nil, err
 	}

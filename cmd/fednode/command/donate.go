@@ -31,14 +31,14 @@ func (c *clientCmd) donate(ctx context.Context, specs []clientSpec, s *streams, 
 	if _, err = os.Stat(filepath.Join(c.State, party.MembershipFile)); err == nil {
 		return cli.Misusef("--donate: %s is the state of a client. A donor has a folder of its own, and the client leaves the federation: its noise would not hide ratings that all can read", c.State)
 	}
+	identity := filepath.Join(c.State, "donor.json")
+	if _, err = os.Stat(identity); err != nil && c.Withdraw {
+		return cli.Misusef("--withdraw: %w; ratings are taken back by the key in the --state with which they were given", err)
+	}
 	if err = store.MakeFolder(c.State); err != nil {
 		return err
 	}
-	read := party.MakeIdentity
-	if c.Withdraw { // by the key of the gift
-		read = admission.ReadKey
-	}
-	key, err := read(filepath.Join(c.State, "donor.json"))
+	key, err := party.MakeIdentity(identity)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -308,5 +309,32 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	}
 	if round, rest, _ := strings.Cut(stderr.String(), "\n"); !strings.HasPrefix(round, "lfl-sgdmf 1/1  rmse ") || rest != "baselines\nnon private\n" {
 		t.Errorf("want a line for the round and each phase after it: %q", &stderr)
+	}
+}
+
+// The next step after a run on data from a pipe names the data again: the pipe is empty by then.
+func TestNextStepAfterAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // nothing can be lost
+	data := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, err = os.Stat(data); err != nil {
+		t.Skip("the system has no names of open files")
+	}
+	for u := range 60 {
+		for i := range 12 {
+			if _, err = fmt.Fprintf(w, "%d,%d,%d\n", u, (u+i*i)%40, 1+(u*i)%5); err != nil { // 7 kB, which a pipe holds
+				t.Fatal(err)
+			}
+		}
+	}
+	if err = w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := call(t, "run", "--data", data, "--columns", "user=1,item=2,rating=3", "--duplicates", "last", "--algorithm", "private-item-bias", "--baselines", "quick", "--out", t.TempDir())
+	if code != cli.Done || !strings.Contains(out, "--data FILE") {
+		t.Errorf("exit code %d, %s\n%s", code, out, errs)
 	}
 }
