@@ -109,12 +109,7 @@ type predictor interface {
 
 // open opens both models, and checks that their tests are the same.
 func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) {
-	paths := [2]string{c.A, c.B}
-	var file [2]bool
-	for i, path := range paths {
-		info, missing := os.Stat(path)
-		file[i] = missing == nil && !info.IsDir()
-	}
+	paths, file := [2]string{c.A, c.B}, [2]bool{isFile(c.A), isFile(c.B)}
 	if file[0] && file[1] {
 		return models, config.Errorf("%s and %s are both files of predictions; give the folder of a run and one file", c.A, c.B)
 	}
@@ -296,15 +291,15 @@ func (c *Comparison) Print(w io.Writer) error {
 		return err
 	}
 	var next [][]string
-	if isFolder(c.A) && isFolder(c.B) {
+	if !isFile(c.A) && !isFile(c.B) {
 		next = [][]string{{"fedsim", "report", c.A, c.B}, {"fedsim", "overlap", c.A, c.B}}
 	}
 	return screen.Print(w, b.String(), next...)
 }
 
-func isFolder(path string) bool {
+func isFile(path string) bool {
 	i, err := os.Stat(path)
-	return err == nil && i.IsDir()
+	return err == nil && !i.IsDir()
 }
 
 // noSetting stands in a table for a setting that a method outside fedsim does not have. The method

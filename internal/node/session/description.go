@@ -173,7 +173,7 @@ func (d *Signed) Verify(f *admission.Federation, server admission.PublicKey) (*D
 		return nil, fmt.Errorf("%w: it is not signed by the server %s", ErrSession, server)
 	}
 	out := new(Descriptor)
-	if err := strictjson.Read(d.Descriptor, out); err != nil {
+	if err := strictjson.Known(d.Descriptor, out); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSession, err)
 	}
 	switch {

@@ -223,7 +223,7 @@ func Hear(s network.Stream, most int) (*Message, error) {
 		return nil, err
 	}
 	c := new(Message)
-	if err := strictjson.Read(text.Bytes(), c); err != nil {
+	if err := strictjson.Known(text.Bytes(), c); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotice, err)
 	}
 	switch { // quoted: it may be anything
