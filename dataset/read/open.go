@@ -249,6 +249,9 @@ func loadRegression(ctx context.Context, s *files.Source, o Options) (*dataset.S
 	if regressions == nil {
 		return nil, fmt.Errorf("%s: label=%s names a regression, and this program has no reader of regressions; use the command fedsim", r.Path, o.Columns.Label)
 	}
+	if len(s.Parts) > 0 {
+		return nil, fmt.Errorf("%s: a regression is read from one file, and %s has more of the same rows; put all rows into one file, or name one with --member", r.Path, s.Parts[0])
+	}
 	if _, err = r.Unwrap(ctx, o.files()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path, err)
 	}

@@ -346,11 +346,8 @@ func (t *Table) With(ctx context.Context, text string, warn func(error)) error {
 	row.Settings[algorithm.Name.Name], row.Settings[algorithm.Data.Name] = name, base.Setting(algorithm.Data.Key)
 	row.Settings[algorithm.Seed.Name] = base.Setting(algorithm.Seed.Key)
 	t.Rows = append(t.Rows, row)
-	for m := range values {
-		if !slices.Contains(t.Metrics, m) {
-			t.Metrics = append(t.Metrics, m)
-		}
-	}
+	more := slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(m string) bool { return slices.Contains(t.Metrics, m) })
+	t.Metrics = append(t.Metrics, more...)
 	return nil
 }
 

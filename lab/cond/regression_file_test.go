@@ -55,6 +55,24 @@ func TestOpenRegression(t *testing.T) {
 	}
 }
 
+// A folder of parts is no regression: rows of other parts would be left out without a word.
+func TestRegressionIsOneFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"part-0000.csv", "part-0001.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x,price\n1,10\n2,20\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := read.Options{Columns: read.Columns{Label: "price"}, Min: new(0.), Max: new(100.)}
+	if _, err := read.Open(t.Context(), dir, o); err == nil || !strings.Contains(err.Error(), "part-0001.csv has more of the same rows; put all rows into one file") {
+		t.Errorf("two parts: %v", err)
+	}
+	o.Form.Member = "part-0001.csv"
+	if set, err := read.Open(t.Context(), dir, o); err != nil || set.Users != 2 {
+		t.Errorf("one of them: %v", err)
+	}
+}
+
 func TestOpenRegressionRefuses(t *testing.T) {
 	scale := func(o read.Options) read.Options {
 		o.Min, o.Max = new(0.), new(100.)
