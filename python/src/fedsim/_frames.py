@@ -266,7 +266,7 @@ def _numbers(values: Any) -> List[Any]:
         try:
             number = float("no" if isinstance(x, str) and "_" in x else x)
         except (TypeError, ValueError, OverflowError):
-            raise UsageError(f"row {k}: the rating is {x!r}, which is no number") from None
+            raise UsageError(f"row {k}: the rating is {x!r}, which is no number; write 4 stars or 4/5 as 4") from None
         if not np.isfinite(number):
             raise UsageError(f"row {k}: the rating is {number}")
         out.append(x if isinstance(x, int) and not isinstance(x, bool) else number)
