@@ -113,7 +113,7 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 			for i := range all {
 				u := i / items
 				all[i] = 1 + float64(i%items)/4 + float64(whole(start, u+1)-whole(start, u))/10
-				if how == "predicts by others" {
+				if how == "predicts by others" || how == "predicts what is wanted by others" && arrays["want_start"] != nil {
 					all[i] += float64(n) / 10
 				}
 			}
@@ -250,6 +250,11 @@ func TestPredictionsByOtherUsersAreRefused(t *testing.T) {
 	}
 	if _, err = run(t, "predicts by others", nil); err != nil {
 		t.Errorf("without noise: %v", err)
+	}
+	// Before the last round only some items are asked for.
+	_, err = run(t, "predicts what is wanted by others", map[string]string{"epsilon": "5", "rounds": "2"})
+	if err == nil || !strings.Contains(err.Error(), "Predict must be pure") {
+		t.Errorf("predictions of some items by other users' ratings: %v", err)
 	}
 }
 
