@@ -264,6 +264,7 @@ func (g *Grid) Runs() ([]Run, error) {
 	var wrong []error                  // each text once
 	where := make(map[string][]string) // combinations that cannot be run, by the text of what is wrong
 	seen := make(map[string]bool)
+	pipes := make(map[string]bool) // whether data can be read once, looked up once
 	tried, bad := 0, 0
 	for i := range n {
 		said := g.combination(i)
@@ -272,7 +273,11 @@ func (g *Grid) Runs() ([]Run, error) {
 		}
 		tried++
 		r, err := g.run(said)
-		if data := algorithm.Data.Of(r.Config); err == nil && read.Once(data) {
+		data := algorithm.Data.Of(r.Config)
+		if _, known := pipes[data]; !known {
+			pipes[data] = read.Once(data)
+		}
+		if err == nil && pipes[data] {
 			err = fmt.Errorf("data: %s: a pipe or standard input can be read once, and a sweep reads the data in every run; save it to a file", data)
 		}
 		switch {
