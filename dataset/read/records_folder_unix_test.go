@@ -27,7 +27,7 @@ func TestFolderWithoutPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, mode := range []fs.FileMode{0, 0o100, 0o400} {
-		if err := os.Chmod(dir, mode); err != nil { //nolint:gosec // it is what the test is about
+		if err := os.Chmod(dir, mode); err != nil { //nolint:gosec // the test is about modes
 			t.Fatal(err)
 		}
 		if _, err := files.Open(t.Context(), dir, files.Options{}); !errors.Is(err, fs.ErrPermission) {
