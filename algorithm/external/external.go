@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -84,7 +85,7 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 		items = m
 	}
 	p := x.predictor(m)
-	popular, err := x.predict(&x.clients, []model.Ratings{{}}, nil, p.model)
+	popular, err := x.predict(x.clients, []model.Ratings{{}}, nil, p.model)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (c *counts) read() algorithm.Clipped {
 // open starts the program and has it describe itself.
 func open(s *algorithm.Setup) (*instance, error) {
 	x := &instance{setup: s}
-	x.server.of, x.clients.of, x.witness.of = x, x, x
+	x.server, x.clients, x.witness = sync.OnceValues(x.take), sync.OnceValues(x.take), sync.OnceValues(x.take)
 	var reply message
 	var err error
 	if x.first, reply, err = x.run(); err != nil {
@@ -268,11 +269,7 @@ func (x *instance) rows() []string {
 	if x.byItem() {
 		return x.setup.Data.ItemIDs
 	}
-	ids := make([]string, x.start.Rows())
-	for i := range ids {
-		ids[i] = fmt.Sprint(i)
-	}
-	return ids
+	return lists.Map(model.Indices(x.start.Rows()), func(i int32) string { return fmt.Sprint(i) })
 }
 
 // sent is a model as the program gets it.

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,25 +36,15 @@ type program struct {
 	broken error       // of an earlier call
 }
 
-// seat asks one program of an instance. A seat that asks first takes the program that described itself, and another
+// seat returns the program of a role. A seat that asks first takes the program that described itself, and another
 // seat starts a program of its own.
-type seat struct {
-	of      *instance
-	mu      sync.Mutex
-	program *program
-}
+type seat func() (*program, error)
 
-func (s *seat) ask(what string, m message, most int64) (message, error) {
-	s.mu.Lock()
-	if s.program == nil {
-		var err error
-		if s.program, err = s.of.take(); err != nil {
-			s.mu.Unlock()
-			return message{}, err
-		}
+func (s seat) ask(what string, m message, most int64) (message, error) {
+	p, err := s()
+	if err != nil {
+		return message{}, err
 	}
-	p := s.program
-	s.mu.Unlock()
 	return p.ask(what, m, most)
 }
 
@@ -64,7 +55,6 @@ func words() ([]string, error) {
 	}
 	list := strings.Fields(text)
 	if strings.HasPrefix(text, "[") {
-		list = nil
 		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) == 0 {
 			return nil, config.Errorf("%s: %q is no list of words in JSON", Variable, text)
 		}
@@ -187,11 +177,7 @@ func (p *program) why(what string, err error) error {
 	case p.hung.Load():
 		return fmt.Errorf("external: %s: the program gave no sign for %v and was stopped; external.limit is the limit%s", what, p.limit, said)
 	}
-	why := "it ended without an answer"
-	if waited != nil {
-		why = waited.Error()
-	}
-	return fmt.Errorf("external: %s: the program ended: %s%s", what, why, said)
+	return fmt.Errorf("external: %s: the program ended: %w%s", what, cmp.Or(waited, errors.New("it ended without an answer")), said)
 }
 
 // tail keeps the last bytes that a program wrote to stderr.

@@ -41,15 +41,15 @@ func arraysOf(users []model.Ratings, shift float64) []array {
 // contribute asks for the vectors of users and brings each within the bounds of the release. first is the number of the
 // first user of a simulation, which has a few users asked again; -1 of a party. count counts the vectors.
 func (x *instance) contribute(users []model.Ratings, first int, m *sent, round uint64, count *counts) ([]protocol.Vector, error) {
-	ask := func(role *seat) purity.Compute {
+	ask := func(role seat) purity.Compute {
 		return func(users []model.Ratings) ([]protocol.Vector, error) { return x.ask(role, users, m, round) }
 	}
 	release := x.release(round)
 	check := purity.Check{Name: name, Release: release, Round: round, First: first, Users: x.setup.Data.Users}
 	if first >= 0 && x.setup.Private() {
-		check.Again = ask(&x.witness)
+		check.Again = ask(x.witness)
 	}
-	list, err := purity.Vectors(users, ask(&x.clients), check)
+	list, err := purity.Vectors(users, ask(x.clients), check)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (x *instance) contribute(users []model.Ratings, first int, m *sent, round u
 	return list, nil
 }
 
-func (x *instance) ask(p *seat, users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
+func (x *instance) ask(p seat, users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
 	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
 	request := message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
 	length := x.release(round).Len
@@ -150,7 +150,7 @@ func exceeds(v protocol.Vector, r protocol.Release) bool {
 
 // predict asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.
 // The row of a user is the user's part of the result.
-func (x *instance) predict(by *seat, users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
+func (x *instance) predict(by seat, users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
 	what := fmt.Sprintf("predict for %d users", len(users))
 	items := x.setup.Data.Items
 	request := message{Type: "predict", arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
@@ -262,12 +262,12 @@ func (p *predictor) predictInto(user int, items []int32, out []float64) error {
 // predictPurely is predict of some users in a row. In a run with noise one of them is asked again alone, and must get the same.
 func (p *predictor) predictPurely(from, to int, wanted [][]int32) ([][]float64, error) {
 	const rounding = 1e-3 // as a share of the scale: other shapes of arrays round otherwise
-	list, err := p.predict(&p.clients, p.ratingsOf(from, to), wanted, p.model)
+	list, err := p.predict(p.clients, p.ratingsOf(from, to), wanted, p.model)
 	if err != nil || to-from < 2 || !p.setup.Private() {
 		return list, err
 	}
 	k := max(0, slices.IndexFunc(list, func(y []float64) bool { return len(y) > 0 }))
-	again, err := p.predict(&p.witness, p.ratingsOf(from+k, from+k+1), wanted[min(k, len(wanted)):min(k+1, len(wanted))], p.model)
+	again, err := p.predict(p.witness, p.ratingsOf(from+k, from+k+1), wanted[min(k, len(wanted)):min(k+1, len(wanted))], p.model)
 	if err != nil {
 		return nil, err
 	}
@@ -312,11 +312,8 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &model.Trained{Predictor: &predictor{instance: c.instance, model: m, last: true}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m.matrix}}}
-	if !c.byItem() {
-		t.Rows = map[string][]string{c.matrix(): c.rows()}
-	}
-	return t, nil
+	p, rows := &predictor{instance: c.instance, model: m, last: true}, map[string][]string{c.matrix(): c.rows()}
+	return &model.Trained{Predictor: p, Matrices: []model.Named{{Name: c.matrix(), Matrix: m.matrix}}, Rows: rows}, nil
 }
 
 // trainer is one user's side: of a user of a simulation, by its number, or of a party with its own ratings.
@@ -347,7 +344,7 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) error {
 	if err != nil || t.user >= 0 {
 		return err
 	}
-	all, err := t.predict(&t.clients, []model.Ratings{t.ratings}, nil, m)
+	all, err := t.predict(t.clients, []model.Ratings{t.ratings}, nil, m)
 	if err != nil {
 		return err
 	}
