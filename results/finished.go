@@ -18,7 +18,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -55,44 +54,48 @@ func Read(dir string) (*FinishedRun, error) {
 	return &f, atomicfile.ReadJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
-// ReadConfig reads the configuration and the manifest of a run. Data that have moved with the run are found in the folder ratings
-// beside it, where Python keeps them.
+// ReadConfig reads the configuration and the manifest of a run.
 func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
-	path := filepath.Join(dir, "config.yaml")
-	settings, err := config.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && IsDeployed(dir) {
-		return c, m, fmt.Errorf("%s holds the model of a deployment; users' own embeddings are on their clients. Ask it by fedsim similar --run, by fedsim recommend --run with a user's ratings as --data, "+
-			"or take it away by fedsim export. On a client ask its own result by fednode recommend --state", dir)
-	}
-	if err != nil {
-		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
-	}
-	if err = CheckKeys(path, settings); err == nil {
+	settings, err := ReadSettings(filepath.Join(dir, "config.yaml"))
+	if err == nil {
 		c, err = config.Resolve(settings)
 	}
-	if err != nil {
-		return c, m, err
+	if err == nil {
+		err = atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m)
 	}
-	if err = atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
-		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
+	var wrong *config.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && IsDeployed(dir):
+		return c, m, fmt.Errorf("%s holds the model of a deployment; users' own embeddings are on their clients. Ask it by fedsim similar --run, by fedsim recommend --run with a user's ratings as --data, "+
+			"or take it away by fedsim export. On a client ask its own result by fednode recommend --state", dir)
+	case err != nil && !errors.As(err, &wrong):
+		err = fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
 	}
-	moved := filepath.Join(filepath.Dir(filepath.Clean(dir)), "ratings", filepath.Base(algorithm.Data.Of(c)))
-	if !exists(algorithm.Data.Of(c)) && exists(moved) {
-		algorithm.Data.Set(&c, moved)
-	}
-	return c, m, nil
+	return c, m, err
 }
 
-// CheckKeys names the version that made a run with keys that this program does not have. path is the file of the settings; it
-// need not lie in a run's folder.
-func CheckKeys(path string, settings []config.Setting) error {
-	unknown := slices.DeleteFunc(slices.Clone(settings), func(s config.Setting) bool { return config.Find(s.Key) != nil })
-	gone := lists.Map(unknown, func(s config.Setting) string { return fmt.Sprintf("%q", s.Key) })
+// ReadSettings reads the settings of a run, or of an experiment file. It names the version that made a run with keys that this program does
+// not have. Data that have moved with a run are found in the folder ratings beside it, where Python keeps them.
+func ReadSettings(path string) ([]config.Setting, error) {
+	settings, err := config.ReadFile(path)
 	dir, m := filepath.Dir(path), Manifest{}
-	if len(gone) == 0 || atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
-		return nil
+	if err != nil || atomicfile.ReadJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
+		return settings, err
 	}
-	return config.Errorf("%s: unknown key %s. fedsim %s (revision %s) made the run, and can open it if it has the key. Here fedsim export --run %s works, and summary.json can be read. "+
+	var gone []string
+	for i, s := range settings {
+		moved := filepath.Join(dir, "..", "ratings", filepath.Base(s.Value))
+		switch {
+		case config.Find(s.Key) == nil:
+			gone = append(gone, fmt.Sprintf("%q", s.Key))
+		case s.Key == algorithm.Data.Name && !exists(s.Value) && exists(moved):
+			settings[i].Value = moved
+		}
+	}
+	if len(gone) == 0 {
+		return settings, nil
+	}
+	return nil, config.Errorf("%s: unknown key %s. fedsim %s (revision %s) made the run, and can open it if it has the key. Here fedsim export --run %s works, and summary.json can be read. "+
 		"To train anew without the keys, take them out of a copy: fedsim run COPY.yaml", path, strings.Join(gone, ", "), m.Version, m.Revision, dir)
 }
 

@@ -254,10 +254,7 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 	case holdsRatings(file):
 		return nil, cli.Misusef("%s holds ratings and no settings: fedsim run --data %[1]s", file)
 	}
-	base, err := config.ReadFile(file)
-	if err == nil {
-		err = results.CheckKeys(file, base)
-	}
+	base, err := results.ReadSettings(file)
 	if err != nil {
 		return nil, err
 	}
