@@ -356,7 +356,7 @@ func PrintForm(w io.Writer, format string, forms *template.Template, form string
 		return PrintJSON(w, v)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	return errors.Join(forms.ExecuteTemplate(t, form, v), t.Flush())
+	return cmp.Or(forms.ExecuteTemplate(t, form, v), t.Flush())
 }
 
 // ProfileFlags names the files for profiles of time and memory, for a tree of commands to embed.

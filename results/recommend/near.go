@@ -245,7 +245,7 @@ var tables = template.Must(template.New("tables").Funcs(template.FuncMap{
 // printTable writes a table of tables.tmpl.
 func printTable(w io.Writer, name string, v any) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	return errors.Join(tables.ExecuteTemplate(t, name, v), t.Flush())
+	return cmp.Or(tables.ExecuteTemplate(t, name, v), t.Flush())
 }
 
 // PrintRecommendations writes the result of Recommend as a table.

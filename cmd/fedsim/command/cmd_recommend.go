@@ -155,7 +155,7 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 		"User": c.User, "Name": algorithm.Name.Of(r.Config), "Data": r.Data.Name, "By": a.By, "Ratings": a.Ratings,
 		"Organisations": algorithm.Of(r.Config).About().Clients.Organisations(), "Ordered": r.OrdersByMore(),
 	}
-	return errors.Join(cli.PrintForm(s.Out, c.Format, dataTables, "recommended", head), r.PrintRecommendations(s.Out, a.Items))
+	return cmp.Or(cli.PrintForm(s.Out, c.Format, dataTables, "recommended", head), r.PrintRecommendations(s.Out, a.Items))
 }
 
 // allUsers writes the lists of all users.

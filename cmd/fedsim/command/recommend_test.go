@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sbinet/npyio"
@@ -20,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
@@ -346,6 +349,23 @@ func TestListsOfARunReadBack(t *testing.T) {
 		c, err := study.Compare(t.Context(), run.Folder, file, study.CompareParams{Metric: "ndcg@10", Resamples: 100, Seed: 1})
 		if err != nil || (c.Difference == 0 && c.BetterA+c.BetterB == 0) != same {
 			t.Errorf("without %q: %+v, %v", without, c, err)
+		}
+	}
+}
+
+// fullDisk takes no byte.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestFullDiskIsNamedOnce writes answers to a full disk. Each is printed in parts, and one error says so for all.
+func TestFullDiskIsNamedOnce(t *testing.T) {
+	folder := leave(t, "--algorithm", "private-item-bias")
+	for _, args := range [][]string{{"recommend", "--run", folder, "--user", "1"}, {"overlap", folder, folder}, {"results", folder}, {"data", "info", "synthetic:small-60"}} {
+		var errs bytes.Buffer
+		code := run(t.Context(), args, verb.Streams{Out: fullDisk{}, Err: &errs})
+		if n := strings.Count(errs.String(), syscall.ENOSPC.Error()); code == 0 || n != 1 {
+			t.Errorf("%s: exit %d, the error is there %d times:\n%s", args[0], code, n, errs.String())
 		}
 	}
 }
