@@ -27,7 +27,7 @@ import (
 //
 // The functions must be pure: the same arguments give the same result, and nothing is kept
 // between calls. ε rests on it. A simulation computes the vectors of a few users of each round twice, and a
-// vector that differs ends the run.
+// vector that differs ends the run. Functions get a setup without ratings, as in a deployment, and a copy of one user's ratings.
 type Algorithm struct {
 	// Name is in lower case, as the key algorithm has it. Help says in a line what the algorithm does.
 	// Paper names the source; "" for an algorithm without one.
@@ -96,26 +96,37 @@ type registered struct {
 
 func (a *registered) About() *algorithm.About { return &a.about }
 
+// public returns a setup without ratings: no party of a deployment has all, and ε covers only what a user's vector says of them.
+func public(s *algorithm.Setup) *algorithm.Setup {
+	open, set := *s, *s.Data
+	set.Ratings, set.Tested, set.Digest = dataset.Ratings{Users: set.Users, Items: set.Items}, nil, ""
+	open.Data, open.Train, open.Ratings, open.Held = &set, nil, dataset.Ratings{}, nil
+	return &open
+}
+
+// copied returns ratings that a function may change.
+func copied(r model.Ratings) model.Ratings {
+	return model.Ratings{Items: slices.Clone(r.Items), Values: slices.Clone(r.Values)}
+}
+
 func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
-	start := a.Start(s)
-	if rows := a.rows(s); start.Rows() != len(rows) {
-		what := "items"
-		if a.Rows != nil {
-			what = "names"
-		}
-		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d %s", a.about.Name, start.Rows(), len(rows), what)
+	open := public(s)
+	start := a.Start(open)
+	if rows := a.rows(open); start.Rows() != len(rows) {
+		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d items or names of Rows", a.about.Name, start.Rows(), len(rows))
 	}
-	r := a.Release(s)
+	r := a.Release(open)
 	r.Scale, r.Width = algorithm.Scale(r), 8 // the ring is fitted later
 	if err := r.Validate(); err != nil {
 		return nil, config.Errorf("%s: %w", a.about.Name, err)
 	}
 	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(s.Config), r, model.EncodedSize(start.Dims()))
-	return &instance{a, s, r, start}, s.CalibrateSplit(nil)
+	err := s.CalibrateSplit(nil)
+	return &instance{a, s, public(s), start}, err
 }
 
 func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	s := &algorithm.Setup{Config: c, Data: set, Train: files.Train()}
+	s, train := public(&algorithm.Setup{Config: c, Data: set}), &algorithm.Setup{Train: files.Train()}
 	m, err := files.Matrix(a.matrix(), len(a.rows(s)), a.Start(s).Cols())
 	if err != nil {
 		return nil, err
@@ -128,7 +139,7 @@ func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Fil
 	a.Predict(s, m, model.Ratings{}, popular)
 	return &algorithm.Saved{
 		Items: items, Popularity: algorithm.PopularityOf(popular),
-		Score: func(user int, out []float64) { a.Predict(s, m, s.Row(user), out) },
+		Score: func(user int, out []float64) { a.Predict(s, m, copied(train.Row(user)), out) },
 	}, nil
 }
 
@@ -149,9 +160,9 @@ func (a *registered) matrix() string {
 
 type instance struct {
 	*registered
-	setup   *algorithm.Setup
-	release protocol.Release
-	start   *model.Matrix
+	setup *algorithm.Setup
+	open  *algorithm.Setup // without ratings, for the functions
+	start *model.Matrix
 }
 
 func (x *instance) decode(shared []byte) (*model.Matrix, error) {
@@ -177,7 +188,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	t := &trainer{instance: x, user: -1, ratings: l.Row(user)}
 	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
 		predicted := model.NewMatrix(1, x.setup.Data.Items)
-		x.Predict(x.setup, t.final, t.ratings, predicted.Row(0))
+		x.Predict(x.open, t.final, copied(t.ratings), predicted.Row(0))
 		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.IDs(user, which))}
 	}}, nil
 }
@@ -187,7 +198,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []model.Embeddings{model.NewEmbeddings(x.matrix(), m, x.rows(x.setup))}, nil
+	return []model.Embeddings{model.NewEmbeddings(x.matrix(), m, x.rows(x.open))}, nil
 }
 
 func (x *instance) Baselines() []algorithm.Baseline {
@@ -206,7 +217,7 @@ type predictor struct {
 
 func (m predictor) Predict(user int, items []int32, out []float64) {
 	all := make([]float64, m.setup.Data.Items)
-	m.instance.Predict(m.setup, m.items, m.setup.Row(user), all)
+	m.instance.Predict(m.open, m.items, copied(m.setup.Row(user)), all)
 	for i, j := range items {
 		out[i] = all[j]
 	}
@@ -228,11 +239,8 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m}}}
-	if c.Rows != nil {
-		t.Rows = map[string][]string{c.matrix(): c.rows(c.setup)}
-	}
-	return t, nil
+	rows := map[string][]string{c.matrix(): c.rows(c.open)}
+	return &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m}}, Rows: rows}, nil
 }
 
 // trainer is one user's side: of a user of a simulation, by its number, or of a party with its own ratings.
@@ -249,12 +257,12 @@ func (t *trainer) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Ru
 		return nil, err
 	}
 	compute := func(users []model.Ratings) ([]protocol.Vector, error) {
-		v, err := t.registered.Contribute(t.setup, m, users[0], src, p.Round)
+		v, err := t.registered.Contribute(t.open, m, copied(users[0]), src, p.Round)
 		return []protocol.Vector{v}, err
 	}
 	var check purity.Check
 	if t.user >= 0 && t.setup.Private() { // the streams of a simulation repeat
-		check = purity.Check{Again: compute, Name: t.about.Name, Release: t.release, Round: p.Round, First: t.user, Users: p.Cohort.Clients}
+		check = purity.Check{Again: compute, Name: t.about.Name, Release: *t.setup.Schedule.First(), Round: p.Round, First: t.user, Users: p.Cohort.Clients}
 	}
 	return purity.Vectors([]model.Ratings{t.ratings}, compute, check)
 }
@@ -273,7 +281,7 @@ type strategy struct {
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
-	t.registered.Absorb(t.setup, t.shared.Matrix, sums.Values[0], sums.Survivors, p.Round)
+	t.registered.Absorb(t.open, t.shared.Matrix, sums.Values[0], sums.Survivors, p.Round)
 	if i := dense.NotFinite(t.shared.Data()); i >= 0 {
 		return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, t.shared.Data()[i], p.Round)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -69,6 +71,93 @@ func init() {
 		return protocol.Vector{Index: []uint32{uint32(r.Items[0])}, Value: []float64{before}}, nil
 	}
 	remembering.MustRegister()
+	peeking := counting("peek", 0)
+	peeking.Start = func(s *algorithm.Setup) *model.Matrix {
+		m := model.NewMatrix(s.Data.Items, 1)
+		for k, j := range s.Ratings.Item {
+			m.Row(int(j))[0] += float64(s.Ratings.Value[k])
+		}
+		for k, j := range s.Data.Item {
+			m.Row(int(j))[0] += float64(s.Data.Value[k])
+		}
+		if s.Train != nil || s.Held != nil || s.Data.Times != nil {
+			m.Row(0)[0]++
+		}
+		return m
+	}
+	peeking.MustRegister()
+	centring := counting("centre", 0)
+	centring.Contribute = func(_ *algorithm.Setup, _ *model.Matrix, r model.Ratings, _ entropy.Source, _ uint64) (protocol.Vector, error) {
+		for k := range r.Values {
+			r.Values[k] -= 3
+		}
+		r.Items[0] = 0
+		return protocol.Vector{Index: []uint32{}}, nil
+	}
+	centring.MustRegister()
+	for name, bad := range misshapen {
+		wrong := counting(name, 0)
+		wrong.Contribute = func(*algorithm.Setup, *model.Matrix, model.Ratings, entropy.Source, uint64) (protocol.Vector, error) {
+			return bad, nil
+		}
+		wrong.MustRegister()
+	}
+}
+
+// misshapen holds vectors that are not one of 400 coordinates within the bounds of the release.
+var misshapen = map[string]protocol.Vector{
+	"too-long": {Value: make([]float64, 401)}, "short": {Value: make([]float64, 399)}, "beyond": {Index: []uint32{400}, Value: []float64{1}},
+	"uneven": {Index: []uint32{1}}, "twice": {Index: []uint32{3, 3}, Value: []float64{0.5, 0.5}}, "falling": {Index: []uint32{3, 2}, Value: []float64{0.5, 0.5}},
+	"nan": {Index: []uint32{3}, Value: []float64{math.NaN()}}, "infinite": {Index: []uint32{3}, Value: []float64{math.Inf(1)}}, "large": {Index: []uint32{3}, Value: []float64{1.5}},
+}
+
+// TestMisshapenVectorsEndTheRun checks that no ε is stated of vectors beyond their release, and that none of them panics, also where a
+// user is asked again.
+func TestMisshapenVectorsEndTheRun(t *testing.T) {
+	for name := range misshapen {
+		e, err := open(t, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = training.Run(t.Context(), e, nil); err == nil || !strings.Contains(err.Error(), "out of bounds") && !strings.Contains(err.Error(), "shape") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err = contributions(t, name); name == "too-long" && !errors.Is(err, protocol.ErrShape) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFunctionsHaveNoRatingsOfOthers has a start that sums all ratings it finds. ε covers no such model.
+func TestFunctionsHaveNoRatingsOfOthers(t *testing.T) {
+	e, err := open(t, "peek")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := model.NewBroadcast(strategy(t, e, 1).Model(), e.Data.Items, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(b.Matrix().Data(), func(x float64) bool { return x != 0 }); i >= 0 {
+		t.Errorf("the start of item %d is %v by ratings", i, b.Matrix().Data()[i])
+	}
+}
+
+// TestFunctionsCannotChangeRatings has a function that centres the ratings in place. The next round, the metrics and the folder of the
+// run would have other ratings than the user gave.
+func TestFunctionsCannotChangeRatings(t *testing.T) {
+	e, err := open(t, "centre")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := e.Row(1)
+	items, values := slices.Clone(before.Items), slices.Clone(before.Values)
+	if _, err = training.Run(t.Context(), e, nil); err != nil {
+		t.Fatal(err)
+	}
+	if after := e.Row(1); !slices.Equal(after.Items, items) || !slices.Equal(after.Values, values) {
+		t.Errorf("a user's ratings became %v of %v, from %v of %v", after.Values, after.Items, values, items)
+	}
 }
 
 func open(t *testing.T, name string) (*experiment.Experiment, error) {

@@ -3,6 +3,7 @@
 package purity
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -66,6 +67,9 @@ func (c *Check) chooses(k int) bool {
 
 // compare refuses two vectors of one user that differ by more than rounding.
 func (c *Check) compare(first, again protocol.Vector) error {
+	if err := errors.Join(first.Validate(c.Release.Len), again.Validate(c.Release.Len)); err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
 	difference := make([]float64, c.Release.Len)
 	var norm, apart float64
 	first.Each(func(j int, x float64) { difference[j], norm = x, norm+x*x })
