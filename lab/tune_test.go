@@ -153,7 +153,7 @@ func TestPrivateSearch(t *testing.T) {
 		"data=synthetic:small-120 algorithm=vfl-sgdmf unit=rating epsilon=3 split.validation=0.2":      "unit user",
 		"data=synthetic:small-120 algorithm=private-item-bias epsilon=inf split.validation=0.2 seed=4": "--private",
 	} {
-		s.Settings, s.Space = settingsOf(settings), spaceOf(t, "split.test=0.1..0.2")
+		s.Settings, s.Space = settingsOf(settings), spaceOf(t, "eval.buckets=1..5")
 		if _, err = s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", settings, err)
 		}
@@ -256,6 +256,62 @@ func TestRunStatesItsPlainSearch(t *testing.T) {
 	on := keptRun(t, append(base, settingsOf("chosen-by=plain start-from="+r.Folder)...))
 	if all := on.AllSessions; all == nil || all.Epsilon != nil || !strings.Contains(all.String(), dp.NoEpsilonHolds) || !math.IsInf(on.Privacy.Epsilon, 1) {
 		t.Errorf("together %v; %v", all, on.Privacy)
+	}
+}
+
+// The noise of a run whose clients draw their own parts is another draw than the noise of the run that won, so that ε counts both. A
+// real sum of the same draws releases the same numbers again.
+func TestOtherNoiseIsAFurtherRun(t *testing.T) {
+	s := tune.Search{Space: spaceOf(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1,
+		Settings: settingsOf("data=synthetic:small-60 algorithm=private-item-bias epsilon=3 split.validation=0.2 eval.top-k=none noise-draw=client")}
+	out, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for changes, counted := range map[string]bool{"noise-draw=client": false, "secagg=real": false, "noise-draw=sum": true, "secagg=real mode=active": true} {
+		settings, _ := config.Over(out.Final, settingsOf(changes))
+		c, err := config.Resolve(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := experiment.Open(t.Context(), c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned, err := e.Planned()
+		if got := e.Statement(planned).Epsilon; err != nil || counted != (got > out.Epsilon+0.1) || got < out.Epsilon {
+			t.Errorf("%s: ε = %v, %v; the search alone has %v", changes, got, err, out.Epsilon)
+		}
+	}
+}
+
+// A search compares what is alike: one metric on one validation part. ε of a private search leaves out whatever else its candidates
+// release or rest on: runs that only some start from, and users whose ratings only some take for public.
+func TestSearchComparesWhatIsAlike(t *testing.T) {
+	out := t.TempDir()
+	const settings = "data=synthetic:small-120 rank=1 rounds=1 epsilon=3 split.validation=0.2 split.seed=1 eval.top-k=none baselines=quick out="
+	first := keptRun(t, settingsOf(settings+out+" algorithm=ssp-c name=first"))
+	second := keptRun(t, settingsOf(settings+out+" algorithm=ssp-c name=second seed=2"))
+	starts := "start-from=" + first.Folder + "," + second.Folder
+	alike := tune.Search{Settings: settingsOf(settings + out + " algorithm=ssp-c"), Trials: 8, Runs: 2, Eta: 1}
+	for _, tc := range []struct {
+		over    string
+		private bool
+		want    string // "" if the search runs
+	}{
+		{"public-users=0,30", true, "another metric or validation part"},
+		{"public-users=0,30", false, "another metric or validation part"},
+		{"feedback=explicit,implicit", false, "another metric or validation part"},
+		{"split.test=0.1..0.2", true, "another metric or validation part"},
+		{starts, true, "start from another run"},
+		{starts, false, ""},
+	} {
+		s := alike
+		s.Space, s.Private = spaceOf(t, tc.over), tc.private
+		_, err := s.Run(t.Context())
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s, private %t: %v, want %q", tc.over, tc.private, err, tc.want)
+		}
 	}
 }
 

@@ -79,12 +79,14 @@ func (e *Experiment) FeaturesDigest() string {
 	return e.Features.Digest
 }
 
-// Fingerprint returns a digest of a training: its data, its noise, its start and every setting that changes the model.
+// Fingerprint returns a digest of a training: its data, its noise, its start and every setting that changes the model. Noise
+// that clients draw has other bits than noise of a sum, and mode active loses clients at other stages.
 func (e *Experiment) Fingerprint() string {
 	t := protocol.NewTranscript("fedsim/searched/v1").Bytes(e.session[:]).Uint(algorithm.Seed.Of(e.Config)).
 		Text(e.Data.Digest).Text(e.Split.Digest).Text(e.FeaturesDigest())
 	for _, k := range e.About().Used() {
-		if !aside(k) {
+		draws := k == algorithm.NoiseDraw.Key && algorithm.NoiseDraw.Is(e.Config, "client") || k == algorithm.Mode.Key && algorithm.Mode.Is(e.Config, "active")
+		if !aside(k) || draws {
 			t.Text(k.Name).Text(e.Config.Text(k))
 		}
 	}

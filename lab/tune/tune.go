@@ -41,6 +41,14 @@ type Search struct {
 	Total float64
 	// Told hears of each run, with its number; nil: it is told to none.
 	Told func(number int, t Trial)
+
+	first *measure // of the candidate that was opened first; empty before
+}
+
+// measure identifies a metric and the validation part that it is of. With private selection it has the digest of the start, too.
+type measure struct {
+	metric, data, split string
+	start               [32]byte
 }
 
 // Trial is a run of the search.
@@ -80,10 +88,8 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 		return nil, config.Errorf("data: %s: a pipe or standard input can be read once, and a search reads the data in every run; save it to a file", data)
 	}
 	candidates := s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c))
-	out := &SearchResult{Metric: "rmse"}
-	if algorithm.Ranks(c) {
-		out.Metric = "recall@20"
-	}
+	out := new(SearchResult)
+	s.first = new(measure)
 	if !s.Private {
 		for i := range candidates {
 			if err = s.try(ctx, out, candidates, i, i+1, nil, nil); err != nil {
@@ -115,6 +121,7 @@ func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]confi
 	if err != nil {
 		return fmt.Errorf("candidate %d: %w", i+1, err)
 	}
+	out.Metric = s.first.metric
 	winner := e.Fingerprint()
 	r, err := training.Run(ctx, onValidation(e), nil)
 	if err != nil {
@@ -164,7 +171,34 @@ func (s Search) open(ctx context.Context, settings []config.Setting) (*experimen
 	if slices.Contains(algorithm.Of(c).About().Used(), algorithm.Baselines.Key) {
 		algorithm.Baselines.Set(&c, "quick")
 	}
-	return experiment.Open(ctx, c, nil)
+	e, err := experiment.Open(ctx, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, s.compare(e)
+}
+
+// compare refuses a candidate that is not measured as the first one is. Its score would be another quantity, and ε of a private search
+// would leave out who is public for this candidate alone, and what the run that it starts from released.
+func (s Search) compare(e *experiment.Experiment) error {
+	m := measure{metric: "rmse", data: e.Data.Digest, split: e.Split.Digest}
+	if algorithm.Ranks(e.Config) {
+		m.metric = "recall@20"
+	}
+	if s.Private && e.Start != nil {
+		m.start = e.Start.Digest
+	}
+	if *s.first == (measure{}) {
+		*s.first = m
+	}
+	switch {
+	case m == *s.first:
+		return nil
+	case m.start != s.first.start:
+		return config.Errorf("start-from: a private search has candidates that start from another run than the first, and its ε would leave that run out; search from one run")
+	default:
+		return config.Errorf("a search compares runs by one metric on one validation part, and this candidate has another metric or validation part than the first; search over settings of the training alone")
+	}
 }
 
 // onValidation puts the validation part in the place of the test.
