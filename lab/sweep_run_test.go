@@ -201,6 +201,41 @@ func TestDamagedRunIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A sweep that continues after its data changed keeps the runs that are there, and says that they are of other data. The digest of a
+// run does not tell.
+func TestChangedDataAreNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for data, changed := range map[string]string{filepath.Join(dir, "one.csv"): "one.csv", filepath.Join(dir, "set"): filepath.Join("set", "ratings.csv")} {
+		file := filepath.Join(dir, changed)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := sweep.Prepare(filepath.Join(dir, "sweep"), runsOf(t, sweep.Options{}, "epsilon=1,5", "data="+data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := f.Changed(); len(list) != 0 {
+			t.Errorf("of no finished run %q changed", list)
+		}
+		for _, r := range f.Runs {
+			finish(t, f, r)
+		}
+		now := time.Now()
+		for after, want := range map[time.Duration][]string{-time.Hour: nil, time.Hour: {data}} {
+			if err = os.Chtimes(file, now, now.Add(after)); err != nil {
+				t.Fatal(err)
+			}
+			if err = os.Chtimes(filepath.Dir(file), now, now.Add(-time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			if list := f.Changed(); !slices.Equal(list, want) {
+				t.Errorf("%s, %v after the runs: %q changed, want %q", changed, after, list, want)
+			}
+		}
+	}
+}
+
 func TestNoResultIsAFailure(t *testing.T) {
 	failures, err := sweep.Runner{Program: stub(t, "exit 0"), Jobs: 1}.Run(t.Context(), prepared(t))
 	if err != nil || len(failures) != 3 || !strings.Contains(failures[0].Err.Error(), "without a result") {

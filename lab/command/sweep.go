@@ -198,6 +198,9 @@ func prepare(ctx context.Context, s verb.Streams, path string, runs []sweep.Run)
 	for _, damaged := range f.Damaged {
 		s.Warn(damaged)
 	}
+	for _, data := range f.Changed() {
+		s.Warn(fmt.Errorf("%s changed after finished runs in %s, which stay as they are; for runs of the data as they are now take another --out", data, path))
+	}
 	return f, release, nil
 }
 

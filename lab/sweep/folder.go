@@ -148,6 +148,24 @@ func (f *Folder) setAside() error {
 	return nil
 }
 
+// Changed returns the files and folders of data that are newer than a finished run of them. The digest of a run has the name of its data
+// alone, so that the run stays as it was.
+func (f *Folder) Changed() (list []string) {
+	for _, r := range f.Runs {
+		data := algorithm.Data.Of(r.Config)
+		made, err := os.Stat(filepath.Join(f.Path, r.Name, "summary.json"))
+		files, _ := filepath.Glob(filepath.Join(data, "*")) // of a folder
+		newer := func(file string) bool {
+			i, failed := os.Stat(file)
+			return failed == nil && i.ModTime().After(made.ModTime())
+		}
+		if err == nil && !slices.Contains(list, data) && slices.ContainsFunc(append(files, data), newer) {
+			list = append(list, data)
+		}
+	}
+	return list
+}
+
 // Open returns the runs that are not finished.
 func (f *Folder) Open() (open []Run) {
 	for _, r := range f.Runs {
