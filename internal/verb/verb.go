@@ -235,10 +235,7 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 		k := config.Find(s.Key)
 		number := k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed)
 		if number && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, "..")) { // as sweeps take it
-			several := ""
-			if Has("sweep") {
-				several = fmt.Sprintf("; for several: fedsim sweep --%s %s", s.Key, s.Value)
-			}
+			several := map[bool]string{true: fmt.Sprintf("; for several: fedsim sweep --%s %s", s.Key, s.Value)}[Has("sweep")]
 			return nil, cli.Misusef("%s: this command takes one value%s", s.Origin, several)
 		}
 	}
@@ -358,6 +355,14 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, loa
 	warnings, err := forecast.Warnings(e)
 	if err != nil {
 		return nil, err
+	}
+	if e.Start != nil { // the folder of a deployment has no split
+		first, m, failed := results.ReadConfig(e.Start.From)
+		seed, part := algorithm.SplitSeedOf, algorithm.SplitValidation // of which the test does not depend
+		if other := seed(first) != seed(c) || part.Value(first) == part.Value(c); failed == nil && other && m.DataDigest == e.Data.Digest && m.SplitDigest != e.Split.Digest {
+			warnings = append(warnings, fmt.Sprintf("start-from: %s has another split of these data, and was trained on ratings of this test. Errors come out too small; take its split, such as split.seed=%d",
+				e.Start.From, algorithm.SplitSeedOf(first)))
+		}
 	}
 	Notify(warnings, s)
 	Notify(e.Data.Notices, s)
