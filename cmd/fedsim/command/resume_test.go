@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/lineage"
 	"github.com/fedsim/fedsim/lab/sweep"
 )
 
@@ -173,6 +174,17 @@ func TestStartOfAnotherSplit(t *testing.T) {
 		code, _, errs := call(t, append(args, strings.Fields(seeds)...)...)
 		if code != 0 || strings.Contains(errs, "take its split, such as split.seed=1\n") != warned {
 			t.Errorf("%s: exit %d, warned %t: %s", seeds, code, !warned, errs)
+		}
+	}
+}
+
+// TestNoSessionStartsFromOpenRatings checks that a run leaves no record to start from if its features hold ratings that users gave
+// openly. These users may be clients of a later session, and its ε would leave those ratings out.
+func TestNoSessionStartsFromOpenRatings(t *testing.T) {
+	for features, kept := range map[string]bool{"auto": false, "genres": true} {
+		folder := leave(t, "--algorithm", "dp-cmf", "--rounds", "1", "--public-users", "20", "--features", features)
+		if _, err := os.Stat(filepath.Join(folder, lineage.File)); kept != (err == nil) {
+			t.Errorf("features %s: %v; want a record: %t", features, err, kept)
 		}
 	}
 }
