@@ -122,7 +122,7 @@ func (c Cohort) Validate() error {
 			"%d clients of %d that are asked are waited for; there must be from 1 to as many as are asked", c.Goal, c.Clients)
 	}
 	if errs == nil && c.Honest(c.Required()) < 1 { // Colluding of a refused cohort may take for ever
-		errs.Add("of %d clients, %d may be lost and %d may collude: no honest one is certain to remain; lower the tolerance or the colluders",
+		errs.Add("of %d clients, %d may be lost and %d may collude: no honest one is certain to remain; have more clients, take colluders 0, or lower the tolerance or the colluders",
 			c.Wanted(), c.Wanted()-c.Required(), c.Colluding())
 	}
 	return errors.Join(errs...)
