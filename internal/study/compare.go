@@ -68,12 +68,12 @@ func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, er
 	if err != nil {
 		return nil, err
 	}
-	if c.Metric, err = metricOf(p.Metric, models[0].tested.Stars()); err != nil {
+	if c.Metric, err = metricOf(p.Metric, models[0].Stars()); err != nil {
 		return nil, err
 	}
 	var of [2]map[int]userSum
 	for i, m := range models {
-		if of[i], err = sums(m.model, c.Metric); err != nil {
+		if of[i], err = sums(m, c.Metric); err != nil {
 			return nil, err
 		}
 	}
@@ -95,20 +95,8 @@ func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, er
 	return c, nil
 }
 
-// contender is a model to compare: a run's, or a file's on a run's test.
-type contender struct {
-	tested *recommend.Tested // of the run
-	model  predictor
-}
-
-// predictor gives errors and lists: [recommend.Tested] and [recommend.Outside] do.
-type predictor interface {
-	EachError(hear func(user int, d float64)) error
-	EachList(k int, hear func(user int, wanted, list []int32)) error
-}
-
 // open opens both models, and checks that their tests are the same.
-func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) {
+func (c *Comparison) open(ctx context.Context) (models [2]*recommend.Tested, err error) {
 	paths, file := [2]string{c.A, c.B}, [2]bool{isFile(c.A), isFile(c.B)}
 	if file[0] && file[1] {
 		return models, config.Errorf("%s and %s are both files of predictions; give the folder of a run and one file", c.A, c.B)
@@ -122,21 +110,16 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 		if file[i] {
 			continue
 		}
-		t, err := recommend.OpenTested(ctx, path)
-		if err != nil {
+		if models[i], err = recommend.OpenTested(ctx, path); err != nil {
 			return models, err
 		}
-		models[i] = contender{t, t}
 	}
 	if i := slices.Index(file[:], true); i >= 0 {
-		t := models[1-i].tested
-		o, err := t.OpenOutside(ctx, paths[i])
-		if err != nil {
-			return models, err
+		if models[i], err = models[1-i].OpenOutside(ctx, paths[i]); err == nil {
+			c.Passed = models[i].Passed
 		}
-		models[i], c.Passed = contender{t, o}, o.Passed
 	}
-	return models, nil
+	return models, err
 }
 
 // sameTest checks that two runs were tested on the same ratings, and says what that means if both spent budget on them.
@@ -179,7 +162,7 @@ type userSum struct {
 }
 
 // sums returns the sums of a model by user: of squared errors, or the value of a list.
-func sums(m predictor, metric string) (map[int]userSum, error) {
+func sums(m *recommend.Tested, metric string) (map[int]userSum, error) {
 	all := make(map[int]userSum)
 	var err error
 	if metric == rmse {
@@ -373,7 +356,7 @@ func (t *Table) baseOf(seed string, seeded bool) (*Run, error) {
 }
 
 // measured returns the numbers that follow from a file of predictions.
-func measured(o *recommend.Outside, c config.Config, warn func(error)) (map[string]float64, error) {
+func measured(o *recommend.Tested, c config.Config, warn func(error)) (map[string]float64, error) {
 	values := make(map[string]float64)
 	var n, squares, absolute float64
 	noErrors := o.EachError(func(_ int, d float64) { n, squares, absolute = n+1, squares+d*d, absolute+math.Abs(d) })
@@ -394,7 +377,7 @@ func measured(o *recommend.Outside, c config.Config, warn func(error)) (map[stri
 }
 
 // listsOf adds the metrics of lists, at the lengths that the runs were measured at.
-func listsOf(o *recommend.Outside, c config.Config, values map[string]float64) error {
+func listsOf(o *recommend.Tested, c config.Config, values map[string]float64) error {
 	cutoffs, err := algorithm.Cutoffs(c)
 	if err != nil || cutoffs == nil {
 		return err

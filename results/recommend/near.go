@@ -10,7 +10,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"text/template"
 
@@ -213,11 +212,7 @@ func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 		}
 		shared[j] = float64(both) / float64(max(len(one), len(other), 1))
 	})
-	return overlap(shared, eval.PopularityRanks(counts, eval.PopularityBuckets), top, by), nil
-}
-
-func overlap(shared []float64, bucket []uint8, top int, by Near) *Overlap {
-	o := &Overlap{Top: top, By: by, Buckets: make([]OverlapBucket, eval.PopularityBuckets)}
+	o, bucket := &Overlap{Top: top, By: by, Buckets: make([]OverlapBucket, eval.PopularityBuckets)}, eval.PopularityRanks(counts, eval.PopularityBuckets)
 	for j, x := range shared {
 		if x < 0 {
 			continue
@@ -230,17 +225,13 @@ func overlap(shared []float64, bucket []uint8, top int, by Near) *Overlap {
 		o.Buckets[i].Mean /= float64(max(o.Buckets[i].Items, 1))
 	}
 	o.Mean /= float64(max(o.Items, 1))
-	return o
+	return o, nil
 }
 
 //go:embed tables.tmpl
 var tablesText string
 
-var tables = template.Must(template.New("tables").Funcs(template.FuncMap{
-	"join":  func(list []string) string { return strings.Join(list, ", ") },
-	"next":  func(i int) int { return i + 1 },
-	"upper": func(by Near) string { return strings.ToUpper(string(by)) },
-}).Parse(tablesText))
+var tables = template.Must(template.New("tables").Funcs(template.FuncMap{"next": func(i int) int { return i + 1 }}).Parse(tablesText))
 
 // printTable writes a table of tables.tmpl.
 func printTable(w io.Writer, name string, v any) error {

@@ -274,12 +274,9 @@ func (d *deployment) title(ctx context.Context, set, from *dataset.Set, folder s
 	known := dataset.Places(from.ItemIDs)
 	set.Titles, set.Genres = make([]string, set.Items), make([][]string, set.Items)
 	for j, id := range set.ItemIDs {
-		k, ok := known[id]
-		if ok && from.Titles != nil {
-			set.Titles[j] = from.Titles[k]
-		}
-		if ok && from.Genres != nil {
-			set.Genres[j] = from.Genres[k]
+		if k, ok := known[id]; ok {
+			x := itemOf(from, int(k))
+			set.Titles[j], set.Genres[j] = x.Title, x.Genres
 		}
 	}
 	return nil

@@ -30,13 +30,43 @@ var (
 
 const rankColumn, scoreColumn = "rank", "score"
 
-// OpenOutside reads what a method outside fedsim predicts on the test of a run. The file is a table
-// with a header, in any form of the data's. Its columns are user, item and any of predicted (or
+// Tested is a Recommender of a run with the test that measured it. It is read-only and safe for concurrent use.
+type Tested struct {
+	*Recommender
+	// Passed counts rows of a file that name a user or an item that the run's data do not have.
+	Passed int
+
+	test eval.Test
+	file *outside // the file that is tested in place of the run's model; nil: that model
+}
+
+// outside is a file with what a method outside fedsim predicts on a run's test.
+type outside struct {
+	path    string
+	entries map[int32]map[int32]entry // by user and item
+	valued  bool                      // the file has predictions, and not only an order
+}
+
+// entry holds the numbers of a user and an item. The largest order comes first. predicted is NaN without predictions.
+type entry struct{ order, predicted float64 }
+
+// OpenTested opens the folder of a finished run, as [Open] does, with its test.
+func OpenTested(ctx context.Context, dir string) (*Tested, error) {
+	r, parts, err := openRun(ctx, dir, Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Tested{Recommender: r, test: eval.NewTest(parts, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
+}
+
+// OpenOutside reads what a method outside fedsim predicts on the test of a run, and returns it in place of the run's model. The file is a
+// table with a header, in any form of the data's. Its columns are user, item and any of predicted (or
 // prediction), score and rank. Ids are as in the run's data. Errors are of predicted, else of score, on
 // the scale of the data. A list is in the order of rank, else of score, else of predicted.
-func (t *Tested) OpenOutside(ctx context.Context, path string) (*Outside, error) {
+func (t *Tested) OpenOutside(ctx context.Context, path string) (*Tested, error) {
 	users, items := dataset.Places(t.Data.UserIDs), dataset.Places(t.Data.ItemIDs)
-	o := &Outside{of: t, path: path, entries: make(map[int32]map[int32]entry)}
+	o := &outside{path: path, entries: make(map[int32]map[int32]entry)}
+	tested := &Tested{Recommender: t.Recommender, test: t.test, file: o}
 	err := read.Table(ctx, path, []string{"user", "item"}, func(header [][]byte) (func([][]byte, int) error, error) {
 		at, wrong := columnsOf(header)
 		o.valued = at.predicted >= 0
@@ -56,7 +86,7 @@ func (t *Tested) OpenOutside(ctx context.Context, path string) (*Outside, error)
 			u, known := users[user]
 			j, rated := items[item]
 			if !known || !rated {
-				o.Passed++
+				tested.Passed++
 				return nil
 			}
 			if _, twice := o.entries[u][j]; twice {
@@ -75,11 +105,8 @@ func (t *Tested) OpenOutside(ctx context.Context, path string) (*Outside, error)
 	if err == nil && len(o.entries) == 0 {
 		err = fmt.Errorf("%s: no row names a user and an item of the run's data; ids are as in the data, such as user %s and item %s", path, t.Data.UserIDs[0], t.Data.ItemIDs[0])
 	}
-	return o, err
+	return tested, err
 }
-
-// entry holds the numbers of a user and an item. The largest order comes first. predicted is NaN without predictions.
-type entry struct{ order, predicted float64 }
 
 // number reads a finite number.
 func number(text []byte) (float64, error) {
@@ -118,52 +145,99 @@ func columnsOf(head [][]byte) (at columns, err error) {
 	return at, nil
 }
 
-// Tested is a Recommender of a run with the test that measured it. It is read-only and safe for concurrent use.
-type Tested struct {
-	*Recommender
-	test eval.Test
-}
-
-// OpenTested opens the folder of a finished run, as [Open] does, with its test.
-func OpenTested(ctx context.Context, dir string) (*Tested, error) {
-	r, parts, err := openRun(ctx, dir, Options{})
-	if err != nil {
-		return nil, err
-	}
-	return &Tested{Recommender: r, test: eval.NewTest(parts, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
-}
-
-// EachError calls hear with the error of each prediction of a test rating, in stars, user by user;
-// with implicit feedback there are none. Predictions are clamped to the rating scale.
+// EachError calls hear with the error of each prediction of a test rating, in stars, user by user, after clamping to the
+// rating scale. A run with implicit feedback has none. A file must predict every test rating.
 func (t *Tested) EachError(hear func(user int, d float64)) error {
-	if t.test.Held != nil {
+	switch o := t.file; {
+	case o == nil && t.test.Held != nil:
 		return nil
+	case t.test.Held != nil:
+		return fmt.Errorf("%s: the run ranks items, and its test has no ratings; compare lists by --metric recall@20", o.path)
+	case o != nil && !o.valued:
+		return fmt.Errorf("%s has ranks and no column predicted; compare lists by --metric, such as ndcg@10", o.path)
 	}
-	return t.test.EachPrediction(scorer{t.saved, t.Data.Items}, func(user int, _ int32, value float32, predicted float64) error {
-		hear(user, predicted-float64(value))
+	var all, missing int
+	var example string
+	p := t.predictor(func(e entry) float64 { return e.predicted + t.Data.Shift })
+	err := t.test.EachPrediction(p, func(user int, item int32, value float32, predicted float64) error {
+		if all++; t.file == nil || !math.IsNaN(predicted) {
+			hear(user, predicted-float64(value))
+		} else if missing++; missing == 1 {
+			example = fmt.Sprintf("user %s and item %s", t.Data.UserIDs[user], t.Data.ItemIDs[item])
+		}
 		return nil
 	})
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%s predicts %d of the %d test ratings, and lacks %s; predict every row whose part is test in the run's split.csv (fedsim run --save-predictions writes it)", t.file.path, all-missing, all, example)
+	}
+	return err
 }
 
 // EachList calls hear with every user that the run's lists were measured on: the user's relevant
-// items, ascending, and the first k items of the model's list.
+// items, ascending, and the first k items of the list. Items that the user rated outside the test are
+// left out of it. A file must have a list for every such user.
 func (t *Tested) EachList(k int, hear func(user int, wanted, list []int32)) error {
-	return t.eachList(scorer{t.saved, t.Data.Items}, k, hear)
-}
-
-func (t *Tested) eachList(p scorer, k int, hear func(user int, wanted, list []int32)) error {
+	if t.file != nil && t.testOnly() {
+		return fmt.Errorf("%s lists only items of each user's test; a list must come from all items that the user has not rated, as the lists of fedsim do", t.file.path)
+	}
 	q, err := experiment.ListsOf(t.Config, t.Data)
 	if err != nil {
 		return err
 	}
 	q.Cutoffs = []int{k}
-	if !t.test.EachList(p, q, protocol.Workers(runtime.GOMAXPROCS(0)), hear) {
-		return errNoneRelevant
+	var users, missing int
+	var example string
+	p := t.predictor(func(e entry) float64 { return e.order })
+	if !t.test.EachList(p, q, protocol.Workers(runtime.GOMAXPROCS(0)), func(user int, wanted, list []int32) {
+		users++
+		if t.file != nil {
+			list = slices.DeleteFunc(list, func(j int32) bool { // which come last
+				_, listed := t.file.entries[int32(user)][j]
+				return !listed
+			})
+		}
+		if t.file == nil || len(list) > 0 {
+			hear(user, wanted, list)
+		} else if missing++; missing == 1 {
+			example = t.Data.UserIDs[user]
+		}
+	}) {
+		return errors.New("no user of the test has an item that is relevant: lower eval.relevant")
+	}
+	if missing > 0 {
+		return fmt.Errorf("%s has lists for %d of the %d users with a relevant item in the test, and none for user %s", t.file.path, users-missing, users, example)
 	}
 	return nil
 }
 
-var errNoneRelevant = errors.New("no user of the test has an item that is relevant: lower eval.relevant")
+// predictor returns the run's model or, for a file, its entries by one column; NaN for items that the file lacks.
+func (t *Tested) predictor(column func(entry) float64) scorer {
+	if t.file == nil {
+		return scorer{t.saved, t.Data.Items}
+	}
+	return scorer{&algorithm.Saved{Score: func(user int, out []float64) {
+		for j := range out {
+			out[j] = math.NaN()
+		}
+		for j, e := range t.file.entries[int32(user)] {
+			out[j] = column(e)
+		}
+	}}, t.Data.Items}
+}
+
+// testOnly reports whether every item in a file's lists is an item of the user's test. To rank these alone
+// is another task, and a much easier one.
+func (t *Tested) testOnly() bool {
+	for u, list := range t.file.entries {
+		test, _ := t.test.Rows.Row(int(u))
+		for j := range list {
+			if _, in := slices.BinarySearch(test, j); !in {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // scorer is a saved model as a predictor of lists.
 type scorer struct {
@@ -187,93 +261,3 @@ func (s scorer) Order(history []int32, scores []float64) {
 
 // Score writes all predictions. The embedding of a held-out user follows from its history since the run ended.
 func (s scorer) Score(user int, _ []int32, _ []float32, out []float64) { s.saved.Score(user, out) }
-
-// Outside holds what a method outside fedsim predicts on a run's test.
-type Outside struct {
-	of      *Tested
-	path    string
-	entries map[int32]map[int32]entry // by user and item
-	valued  bool                      // the file has predictions, and not only an order
-	// Passed counts rows that name a user or an item that the run's data do not have.
-	Passed int
-}
-
-// by returns the file as a model, by one of its columns. Items that the file lacks are NaN.
-func (o *Outside) by(column func(entry) float64) scorer {
-	return scorer{&algorithm.Saved{Score: func(user int, out []float64) {
-		for j := range out {
-			out[j] = math.NaN()
-		}
-		for j, e := range o.entries[int32(user)] {
-			out[j] = column(e)
-		}
-	}}, o.of.Data.Items}
-}
-
-// EachError calls hear with the error of every prediction of a test rating, user by user, after
-// clamping to the rating scale. The file must predict every one.
-func (o *Outside) EachError(hear func(user int, d float64)) error {
-	if o.of.test.Held != nil {
-		return fmt.Errorf("%s: the run ranks items, and its test has no ratings; compare lists by --metric recall@20", o.path)
-	}
-	if !o.valued {
-		return fmt.Errorf("%s has ranks and no column predicted; compare lists by --metric, such as ndcg@10", o.path)
-	}
-	set := o.of.Data
-	var all, missing int
-	var example string
-	raised := o.by(func(e entry) float64 { return e.predicted + set.Shift })
-	err := o.of.test.EachPrediction(raised, func(user int, item int32, value float32, predicted float64) error {
-		if all++; !math.IsNaN(predicted) {
-			hear(user, predicted-float64(value))
-		} else if missing++; missing == 1 {
-			example = fmt.Sprintf("user %s and item %s", set.UserIDs[user], set.ItemIDs[item])
-		}
-		return nil
-	})
-	if err == nil && missing > 0 {
-		err = fmt.Errorf("%s predicts %d of the %d test ratings, and lacks %s; predict every row whose part is test in the run's split.csv (fedsim run --save-predictions writes it)", o.path, all-missing, all, example)
-	}
-	return err
-}
-
-// EachList calls hear with every user that the run's lists were measured on, as [Tested.EachList]
-// does, with the first k items of the file's list. Items that the user rated outside the test are
-// left out of it. The file must have a list for every such user.
-func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) error {
-	if o.testOnly() {
-		return fmt.Errorf("%s lists only items of each user's test; a list must come from all items that the user has not rated, as the lists of fedsim do", o.path)
-	}
-	var users, missing int
-	var example string
-	err := o.of.eachList(o.by(func(e entry) float64 { return e.order }), k, func(user int, wanted, list []int32) {
-		users++
-		list = slices.DeleteFunc(list, func(j int32) bool { // which come last
-			_, listed := o.entries[int32(user)][j]
-			return !listed
-		})
-		if len(list) > 0 {
-			hear(user, wanted, list)
-		} else if missing++; missing == 1 {
-			example = o.of.Data.UserIDs[user]
-		}
-	})
-	if err == nil && missing > 0 {
-		err = fmt.Errorf("%s has lists for %d of the %d users with a relevant item in the test, and none for user %s", o.path, users-missing, users, example)
-	}
-	return err
-}
-
-// testOnly reports whether every item in the lists is an item of the user's test. To rank these alone
-// is another task, and a much easier one.
-func (o *Outside) testOnly() bool {
-	for u, list := range o.entries {
-		test, _ := o.of.test.Rows.Row(int(u))
-		for j := range list {
-			if _, in := slices.BinarySearch(test, j); !in {
-				return false
-			}
-		}
-	}
-	return true
-}

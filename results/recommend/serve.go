@@ -61,7 +61,7 @@ func Handler(r *Recommender) http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
 			q.Body = http.MaxBytesReader(w, q.Body, mostSent)
 			if v, err := reply(q); err != nil {
-				answer(w, statusOf(err), problem{err.Error()})
+				refuse(w, statusOf(err), err.Error())
 			} else {
 				answer(w, http.StatusOK, v)
 			}
@@ -75,7 +75,7 @@ func Handler(r *Recommender) http.Handler {
 				status = http.StatusMethodNotAllowed
 			}
 		}
-		answer(w, status, problem{q.Method + " " + q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
+		refuse(w, status, q.Method+" "+q.URL.Path+" is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET")
 	})
 	return mux
 }
@@ -179,7 +179,7 @@ func WithToken(h http.Handler, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(q.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer(w, http.StatusUnauthorized, problem{"the token of this server is missing: send the header Authorization: Bearer TOKEN"})
+			refuse(w, http.StatusUnauthorized, "the token of this server is missing: send the header Authorization: Bearer TOKEN")
 			return
 		}
 		h.ServeHTTP(w, q)
@@ -189,7 +189,7 @@ func WithToken(h http.Handler, token string) http.Handler {
 // Local answers requests that address this machine by a name of its own, and refuses others with 403.
 func Local(h http.Handler) http.Handler {
 	return loopback.Handler(h, func(w http.ResponseWriter, q *http.Request) {
-		answer(w, http.StatusForbidden, problem{fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host)})
+		refuse(w, http.StatusForbidden, fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host))
 	})
 }
 
@@ -201,11 +201,6 @@ func texts(ids []*dataset.ID) []string {
 		}
 		return string(*id)
 	})
-}
-
-// problem is the answer to a request that failed.
-type problem struct {
-	Error string `json:"error"`
 }
 
 // body reads the body of a POST into to. An error says what form the body must have.
@@ -260,6 +255,10 @@ func query(q *http.Request, names ...string) (map[string]string, int, error) {
 		return nil, 0, badf("top=%s: a whole number from 1 to %d is needed", said["top"], mostAsked)
 	}
 	return said, n, nil
+}
+
+func refuse(w http.ResponseWriter, code int, why string) {
+	answer(w, code, map[string]string{"error": why})
 }
 
 func answer(w http.ResponseWriter, code int, v any) {
