@@ -177,7 +177,7 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 	if out, ok := stdout.(interface{ Lost() error }); ok && err == nil {
 		err = out.Lost()
 	}
-	return p.report(stderr, err, wantsJSON(args))
+	return p.report(stderr, err, jsonFormat.MatchString(strings.Join(args, "\n")))
 }
 
 func (p Program) run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) error {
@@ -284,10 +284,8 @@ func joined(args []string) []string {
 	return list
 }
 
-// wantsJSON looks for --format json or jsonl in the arguments themselves, since a call
+// jsonFormat finds --format json or jsonl in the arguments themselves, a line each, since a call
 // that cannot be parsed is reported in that form too.
-func wantsJSON(args []string) bool { return jsonFormat.MatchString(strings.Join(args, "\n")) }
-
 var jsonFormat = regexp.MustCompile(`(?m)^--format[=\n]jsonl?$`)
 
 type misuse struct{ error }

@@ -211,7 +211,7 @@ func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
 	c.ValueA, c.ValueB, c.Difference = v[0], v[1], v[1]-v[0]
 	for _, u := range users {
 		switch a, b := u[0].sum, u[1].sum; {
-		case alike(a, b):
+		case math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)): // equal except for rounding: a saved model has single precision
 		case (a < b) == (c.Metric == rmse):
 			c.BetterA++
 		default:
@@ -237,9 +237,6 @@ func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
 	tail := min(below, c.Resamples-below)
 	c.P = min(1, 2*float64(tail+1)/float64(c.Resamples+1))
 }
-
-// alike reports whether two sums are equal except for rounding: a saved model has single precision.
-func alike(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
 
 // test sets the p-value of the randomisation test. Wilcoxon's test of signed ranks answers another question (Smucker, Allan and
 // Carterette 2007).

@@ -186,13 +186,12 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s *streams) error
 	}
 	var done []invited
 	for k, i := range invitations {
-		p := places[k]
-		path := filepath.Join(c.Out, invitationFile(p))
+		path := filepath.Join(c.Out, invitationFile(places[k]))
 		if err := admission.WriteInvitation(path, i); err != nil {
 			return errors.Join(err, o.keep(c.Out))
 		}
 		o.tickets = append(o.tickets, i.Ticket)
-		done = append(done, invited{p.String(), i.Ticket.Serial, i.Ticket.NotAfter, path})
+		done = append(done, invited{places[k].String(), i.Ticket.Serial, i.Ticket.NotAfter, path})
 	}
 	if err := o.keep(c.Out); err != nil {
 		return err

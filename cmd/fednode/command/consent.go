@@ -266,9 +266,8 @@ func parseCeiling(text string) (c node.Ceiling, err error) {
 // within returns the ceilings, counted as a session counts its own budget.
 func (o *consent) within(session dp.Budget) []node.Ceiling {
 	return lists.Map(o.ceilings, func(c node.Ceiling) node.Ceiling {
-		epsilon := c.Budget.Epsilon
+		session.Epsilon = c.Budget.Epsilon
 		c.Budget = session
-		c.Budget.Epsilon = epsilon
 		return c
 	})
 }

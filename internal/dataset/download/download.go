@@ -119,10 +119,7 @@ func Get(ctx context.Context, name string, p Params) (Result, error) {
 	if result.FileDigest, err = t.check(ctx, want); err != nil {
 		return result, err
 	}
-	if err = p.Cache.Keep(set, t.file, result.Receipt); err != nil {
-		return result, err
-	}
-	return result, nil
+	return result, p.Cache.Keep(set, t.file, result.Receipt)
 }
 
 // find looks a set up that can be downloaded.

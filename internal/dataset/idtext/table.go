@@ -72,34 +72,24 @@ func (t *Table) Canonical() (ids []string, rank []int32) {
 
 // Alike counts the ids that equal another id except for zeros, and returns an example.
 func (t *Table) Alike() (n int, example string) {
-	var other map[string]string // the first id of a plain form that is no id itself
+	other := make(map[string]string) // the first id of a plain form that is no id itself
 	for _, name := range t.Names {
 		plain := plainID(name)
 		if plain == name {
 			continue
 		}
-		twin, found := plain, t.Has(plain)
+		twin := plain
+		_, found := t.number[plain]
 		if !found {
 			twin, found = other[plain]
 		}
-		switch {
-		case found:
-			if n++; n == 1 {
-				example = fmt.Sprintf("%q and %q", twin, name)
-			}
-		case other == nil:
-			other = map[string]string{plain: name}
-		default:
+		if !found {
 			other[plain] = name
+		} else if n++; n == 1 {
+			example = fmt.Sprintf("%q and %q", twin, name)
 		}
 	}
 	return n, example
-}
-
-// Has reports whether a table has an id.
-func (t *Table) Has(id string) bool {
-	_, known := t.number[id]
-	return known
 }
 
 // plainID is an integer without leading zeros; any other id stays.

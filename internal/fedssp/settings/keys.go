@@ -197,7 +197,7 @@ func checkOptimiser(c config.Config) string {
 		return ""
 	}
 	switch {
-	case !f.Offers(learns):
+	case !f.Offers(func(x kernel.Traits) bool { return x.Learns }):
 		return exact + " is for ssp-c, am-ssp and am-ssp-ids"
 	case Keys.Gramian.Is(c, string(kernel.PerItem)) && !Of(c).Variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, kernel.One)
@@ -207,8 +207,6 @@ func checkOptimiser(c config.Config) string {
 		return ""
 	}
 }
-
-func learns(x kernel.Traits) bool { return x.Learns }
 
 // EncoderOf returns the settings of the encoder in a configuration in which nothing is open.
 func EncoderOf(c config.Config) encoder.Settings {
