@@ -229,38 +229,20 @@ const (
 	garbage        = 0.5
 )
 
-// memoryEstimate estimates the most memory that a simulation takes at once.
-type memoryEstimate struct {
-	Ratings int  // of the data
-	Packed  int  // bytes of the data if they stay packed; otherwise 0
-	ByUser  bool // the algorithm works by user
-	Users   int
-	Sums    int64 // bytes of the aggregator
-}
-
-// Bytes returns the estimate.
-func (p memoryEstimate) Bytes() int64 {
-	kept := float64(bytesPerRun) + bytesPerUser*float64(p.Users) + float64(p.Sums)
-	if p.Packed > 0 {
-		return int64((1+garbage)*kept) + int64(p.Packed)
-	}
-	kept += bytesPerRating * float64(p.Ratings)
-	if !p.ByUser {
-		kept += bytesElsewhere * float64(p.Ratings)
-	}
-	return int64((1 + garbage) * kept)
-}
-
 // PeakMemory estimates the most memory of a simulation, in bytes, with all roles in one process.
 func PeakMemory(x *experiment.Experiment) int64 {
-	p := memoryEstimate{Ratings: x.Data.Len(), ByUser: x.About().ByUser, Users: x.Data.Users}
-	if packed := x.Data.Packed; packed != nil {
-		p.Packed = packed.Size()
-	}
+	kept := float64(bytesPerRun) + bytesPerUser*float64(x.Data.Users)
 	if x.About().Federated() {
-		p.Sums = builder{x}.memoryForecast(false).Total
+		kept += float64(builder{x}.memoryForecast(false).Total) // of the aggregator
 	}
-	return p.Bytes()
+	if packed := x.Data.Packed; packed != nil {
+		return int64((1+garbage)*kept) + int64(packed.Size())
+	}
+	kept += bytesPerRating * float64(x.Data.Len())
+	if !x.About().ByUser {
+		kept += bytesElsewhere * float64(x.Data.Len())
+	}
+	return int64((1 + garbage) * kept)
 }
 
 // Calibration estimates the cost of a simulation on this machine, with all roles in one process. The

@@ -247,15 +247,7 @@ func (f *probeFlag) monitored(ctx context.Context, role, address string, log *ze
 
 func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
 	out, err := peer.ParseContacts(addresses)
-	if err != nil {
-		return nil, cli.Misusef("%s: %w", flag, err)
-	}
-	for _, c := range out {
-		if err = peer.CheckContact(c); err != nil {
-			return nil, cli.Misusef("%s: %w", flag, err)
-		}
-	}
-	return out, nil
+	return out, misused(flag, err)
 }
 
 type movedFlag struct {

@@ -226,35 +226,6 @@ func (w *worker) chooseAt(t float64, r *random) int {
 	return best
 }
 
-// pack writes the set of a shape as it is generated.
-func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, error) {
-	p := s.population()
-	set := p.set()
-	steps := lists.Map(s.Levels, func(v float64) float32 { return float32(v) }) // all ratings that the shape may give
-	for v := 1; v <= int(s.Plays.Most); v++ {
-		steps = append(steps, float32(v))
-	}
-	out := pack.NewWriter(w, steps)
-	d := dataset.NewDigester()
-	d.Head(set, s.Ratings)
-	err := p.inOrder(ctx, o.Progress, func(from, to int, part dataset.Ratings) error {
-		for u := from; u < to; u++ {
-			at, end := p.start[u]-p.start[from], p.start[u+1]-p.start[from]
-			if err := out.Record(part.Item[at:end], part.Value[at:end]); err != nil {
-				return err
-			}
-		}
-		d.Columns(part)
-		return nil
-	})
-	if err != nil {
-		return pack.Report{}, err
-	}
-	d.Tail(set)
-	set.Digest = d.Sum()
-	return out.Close(set)
-}
-
 // inOrder generates users block by block on all cores, and hands the blocks over in their order.
 func (p *population) inOrder(ctx context.Context, progress func(done, total int64), take func(from, to int, part dataset.Ratings) error) error {
 	workers := runtime.GOMAXPROCS(0)
@@ -291,5 +262,29 @@ func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report
 	if err != nil {
 		return pack.Report{}, err
 	}
-	return s.pack(ctx, o, w)
+	p := s.population()
+	set := p.set()
+	steps := lists.Map(s.Levels, func(v float64) float32 { return float32(v) }) // all ratings that the shape may give
+	for v := 1; v <= int(s.Plays.Most); v++ {
+		steps = append(steps, float32(v))
+	}
+	out := pack.NewWriter(w, steps)
+	d := dataset.NewDigester()
+	d.Head(set, s.Ratings)
+	err = p.inOrder(ctx, o.Progress, func(from, to int, part dataset.Ratings) error {
+		for u := from; u < to; u++ {
+			at, end := p.start[u]-p.start[from], p.start[u+1]-p.start[from]
+			if err := out.Record(part.Item[at:end], part.Value[at:end]); err != nil {
+				return err
+			}
+		}
+		d.Columns(part)
+		return nil
+	})
+	if err != nil {
+		return pack.Report{}, err
+	}
+	d.Tail(set)
+	set.Digest = d.Sum()
+	return out.Close(set)
 }

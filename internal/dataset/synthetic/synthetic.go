@@ -106,7 +106,7 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	if o.Packed && s.Ratings >= manyRatings {
 		var file bytes.Buffer
 		file.Grow(3 * s.Ratings) // it grows by at most half at a time beyond that
-		if _, err = s.pack(ctx, o, &file); err != nil {
+		if _, err = Pack(ctx, spec, o, &file); err != nil {
 			return nil, err
 		}
 		return pack.FromBytes(ctx, file.Bytes(), pack.Options{Min: o.Min, Max: o.Max, Packed: true})

@@ -18,6 +18,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/node/admission"
 )
@@ -164,7 +165,7 @@ func dialled(c admission.Contact) (peer.AddrInfo, error) {
 }
 
 // ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the
-// aggregator print them. Consecutive addresses of one peer become one contact.
+// aggregator print them. Consecutive addresses of one peer become one contact, which [CheckContact] checks.
 func ParseContacts(addresses []string) ([]admission.Contact, error) {
 	var out []admission.Contact
 	for _, s := range addresses {
@@ -182,7 +183,7 @@ func ParseContacts(addresses []string) ([]admission.Contact, error) {
 			out = append(out, admission.Contact{Addresses: []string{transport.String()}, Peer: id.String()})
 		}
 	}
-	return out, nil
+	return out, errors.Join(lists.Map(out, CheckContact)...)
 }
 
 // ID is the name of a peer, which its identity key determines.

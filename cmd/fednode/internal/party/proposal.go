@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
@@ -140,12 +141,7 @@ func PutAside(dir, session string) error {
 			return err
 		}
 	}
-	for _, name := range CheckpointFiles {
-		if err := atomicfile.Remove(filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(lists.Map(CheckpointFiles, func(name string) error { return atomicfile.Remove(filepath.Join(dir, name)) })...)
 }
 
 // whole refuses to say the end of a session of which a checkpoint was put aside already: a server without one would begin it anew.
