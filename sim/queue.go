@@ -54,10 +54,10 @@ func (a arrival) step(now time.Time, to role) protocol.Effects {
 // queue is small for any number of clients.
 type queue struct {
 	instants []*instant // the earliest last
-	// These are empty slices for the works or the inputs of an instant. Few instants have both, or
-	// the inputs of a whole cohort.
-	works  [][]work
-	inputs [][]arrival
+	// These are for the works or the inputs of an instant. Few instants have both, or the inputs of a
+	// whole cohort.
+	works  spare[work]
+	inputs spare[arrival]
 }
 
 func (q *queue) at(t time.Time) *instant {
@@ -70,42 +70,38 @@ func (q *queue) at(t time.Time) *instant {
 
 func (q *queue) work(t time.Time, w work) {
 	i := q.at(t)
-	if i.works == nil {
-		i.works = spare(&q.works)
-	}
-	i.works = append(i.works, w)
+	i.works = q.works.add(i.works, w)
 }
 
 func (q *queue) arrive(t time.Time, a arrival) {
 	i := q.at(t)
-	if i.inputs == nil {
-		i.inputs = spare(&q.inputs)
-	}
-	i.inputs = append(i.inputs, a)
+	i.inputs = q.inputs.add(i.inputs, a)
 }
 
 // recycle takes back the slices of an instant that has happened. They must not be used afterwards.
 func (q *queue) recycle(i *instant) {
-	if cap(i.works) > 0 {
-		clear(i.works)
-		q.works = append(q.works, i.works[:0])
-	}
-	if cap(i.inputs) > 0 {
-		clear(i.inputs)
-		q.inputs = append(q.inputs, i.inputs[:0])
-	}
+	q.works.take(i.works)
+	q.inputs.take(i.inputs)
 	*i = instant{}
 }
 
-// spare removes and returns the slice that was given back last; nil if there is none.
-func spare[T any](list *[][]T) []T {
-	n := len(*list)
-	if n == 0 {
-		return nil
+// spare holds empty slices, whose memory is used again.
+type spare[T any] [][]T
+
+// add appends to a slice; if that is nil, to the slice that was taken back last.
+func (s *spare[T]) add(to []T, x T) []T {
+	if last := len(*s) - 1; to == nil && last >= 0 {
+		to, *s = (*s)[last], (*s)[:last]
 	}
-	room := (*list)[n-1]
-	*list = (*list)[:n-1]
-	return room
+	return append(to, x)
+}
+
+// take takes a slice back.
+func (s *spare[T]) take(list []T) {
+	if cap(list) > 0 {
+		clear(list)
+		*s = append(*s, list[:0])
+	}
 }
 
 // next removes and returns the earliest instant; nil when the queue is empty.

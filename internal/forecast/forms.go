@@ -73,7 +73,7 @@ func Warnings(x *experiment.Experiment) ([]string, error) {
 
 // traffic warns of much traffic if another form has less.
 func (e builder) traffic() ([]string, error) {
-	key, words := e.choices()
+	key, _ := e.choices()
 	if key == nil {
 		return nil, nil
 	}
@@ -81,17 +81,12 @@ func (e builder) traffic() ([]string, error) {
 	if up <= muchTraffic {
 		return nil, nil
 	}
-	warning := fmt.Sprintf("each client sends %s in a round; ", units.Bytes(up))
-	for _, word := range words {
-		other, err := e.form(key, word)
-		if err != nil {
-			return nil, err
-		}
-		if other.Refused == "" && other.Round.Up < up {
-			return []string{fmt.Sprintf("%swith %s %s it would be %s", warning, key.Name, word, units.Bytes(other.Round.Up))}, nil
-		}
+	less := "a smaller rank takes less"
+	forms, err := e.forms()
+	if i := slices.IndexFunc(forms, func(f FormForecast) bool { return f.Refused == "" && f.Round.Up < up }); i >= 0 {
+		less = fmt.Sprintf("with %s %s it would be %s", key.Name, forms[i].Gramian, units.Bytes(forms[i].Round.Up))
 	}
-	return []string{warning + "a smaller rank takes less"}, nil
+	return []string{fmt.Sprintf("each client sends %s in a round; %s", units.Bytes(up), less)}, err
 }
 
 // Shares says how sessions divide their common budget.

@@ -394,7 +394,7 @@ func listsOf(o *recommend.Tested, c config.Config, values map[string]float64) er
 	}
 	for name, sum := range sums {
 		values["ranking."+name] = sum / users
-		if algorithm.Ranks(c) && slices.Contains(shownFirst, name) {
+		if algorithm.Ranks(c) && slices.Contains(CommonMetrics, name) {
 			values[name] = sum / users
 		}
 	}

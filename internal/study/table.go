@@ -38,11 +38,8 @@ type Row struct {
 	runs     Runs
 }
 
-// CommonMetrics returns the names of the metrics that tables show first.
-func CommonMetrics() []string { return slices.Clone(shownFirst) }
-
-// shownFirst holds the numbers that a person wants to see, if runs have them.
-var shownFirst = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@20", "ndcg@20"}
+// CommonMetrics are the names of the numbers that a person wants to see, if runs have them. Tables show them first.
+var CommonMetrics = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@20", "ndcg@20"}
 
 // Table returns the table of the runs. It always has algorithm, data, epsilon (as requested), seed
 // and the keys in which runs differ.
@@ -75,12 +72,12 @@ func (runs Runs) Table() *Table {
 // columns returns all keys, for machines.
 func (t *Table) columns() []*config.Key { return slices.Concat(t.Keys, t.Derived) }
 
-// rankOf returns the place of a number in shownFirst.
+// rankOf returns the place of a number in CommonMetrics.
 func rankOf(name string) int {
-	if i := slices.Index(shownFirst, name); i >= 0 {
+	if i := slices.Index(CommonMetrics, name); i >= 0 {
 		return i
 	}
-	return len(shownFirst)
+	return len(CommonMetrics)
 }
 
 // order puts rows in the order of their settings, numbers by their size.
@@ -108,7 +105,7 @@ func (t *Table) Shown() *Table {
 	s := *t
 	s.Metrics = slices.DeleteFunc(slices.Clone(t.Metrics), func(name string) bool {
 		base, what, _ := strings.Cut(name, " ")
-		return name != "runs" && rankOf(base) == len(shownFirst) || what != "" && base != t.primary
+		return name != "runs" && rankOf(base) == len(CommonMetrics) || what != "" && base != t.primary
 	})
 	return &s
 }

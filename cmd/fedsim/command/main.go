@@ -199,5 +199,5 @@ func values() map[string][]string {
 	}
 	shapes := lists.Map(synthetic.Shapes(), func(e synthetic.Entry) string { return e.Name })
 	data := slices.Concat([]string{"synthetic"}, shapes, published.Names())
-	return map[string][]string{"set": settings, "over": names, "data": data, "metric": study.CommonMetrics()}
+	return map[string][]string{"set": settings, "over": names, "data": data, "metric": study.CommonMetrics}
 }
