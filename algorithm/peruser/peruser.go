@@ -363,11 +363,8 @@ func keepLargest(v *protocol.Vector, n int) {
 	if len(v.Index) <= n {
 		return
 	}
-	order := make([]int, len(v.Index))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(v.Value[b]), math.Abs(v.Value[a])) })
+	order := model.Indices(len(v.Index))
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(math.Abs(v.Value[b]), math.Abs(v.Value[a])) })
 	order = order[:n]
 	slices.Sort(order)
 	kept := protocol.Vector{Index: make([]uint32, n), Value: make([]float64, n)}

@@ -114,10 +114,7 @@ func (c *Contribution) Sampled(size int, label string) (list []int, each float64
 
 // shuffled draws the first size places of a random order of n.
 func shuffled(n, size int, random io.Reader) ([]int, error) {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
+	order := slices.Clone(places(n))
 	for i := range size {
 		if n-i == 1 {
 			break
