@@ -274,8 +274,8 @@ func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report
 	err = p.inOrder(ctx, o.Progress, func(from, to int, part dataset.Ratings) error {
 		for u := from; u < to; u++ {
 			at, end := p.start[u]-p.start[from], p.start[u+1]-p.start[from]
-			if err := out.Record(part.Item[at:end], part.Value[at:end]); err != nil {
-				return err
+			if failed := out.Record(part.Item[at:end], part.Value[at:end]); failed != nil {
+				return failed
 			}
 		}
 		d.Columns(part)
