@@ -296,10 +296,11 @@ func readAll(path string, secret bool) ([]byte, error) {
 	if mode := info.Mode().Perm(); secret && mode&0o077 != 0 && !handedOver(info) {
 		return nil, fmt.Errorf("%s: %w: its mode is %#o; run chmod 600 %s, and think about who may have read it. In a container, mount it as root's file with mode 0440 and a group of this process (fsGroup)", path, ErrExposed, mode, path)
 	}
-	if info.Size() > maxFile {
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if len(b) > maxFile {
 		return nil, fmt.Errorf("%s: %w: more than %d bytes", path, ErrMalformed, maxFile)
 	}
-	return io.ReadAll(f)
+	return b, err
 }
 
 // PublicKey is an Ed25519 public key: a party's identity, a ticket's, or the operator's. Its text is "fedsim-public-" and 58 letters and
