@@ -187,9 +187,9 @@ type Packed interface {
 	Size() int
 	// Row returns the items that a user rated, ascending, and the ratings, in the memory of what it is given as far as that is enough.
 	Row(user int, items []int32, values []float32) ([]int32, []float32)
-	// Divide calls part with every rating, by user, then item, and returns a view of the ratings of each part. Parts are 0, 1 and 2.
+	// Divide calls choose for every user to write the part of each of the items, 0 to 2, and returns a view of each part's ratings.
 	// The view of part 0 takes one bit of memory for each rating, and 8 bytes for each user. The others are packed anew, in memory.
-	Divide(part func(user int, item int32) byte) [3]Packed
+	Divide(choose func(user int, items []int32, parts []byte)) [3]Packed
 }
 
 // Unpack returns the ratings in columns: themselves, where they are not packed.

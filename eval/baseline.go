@@ -5,6 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -77,36 +78,36 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 	rows, sums, known := train.ByUser(), make([]float64, train.Items), newFame(train)
 	b.Mean = known.mean
 	parts := (train.Users + biasPart - 1) / biasPart
-	wave := make([][]float64, min(biasWave, parts))
-	for i := range wave {
-		wave[i] = make([]float64, train.Items)
-	}
+	wave := model.NewMatrix(min(biasWave, parts), train.Items)
 	for sweep := range biasSweeps + 1 { // A sweep computes a user's bias and adds it at once to the items of the next sweep.
 		clear(sums)
-		for first := 0; first < parts; first += len(wave) {
-			now := wave[:min(len(wave), parts-first)]
-			run.Each(len(now), func(i int) {
-				clear(now[i])
+		for first := 0; first < parts; first += wave.Rows() {
+			n := min(wave.Rows(), parts-first)
+			run.Each(n, func(i int) {
+				part := wave.Row(i)
+				clear(part)
 				for u := biasPart * (first + i); u < min(biasPart*(first+i+1), train.Users); u++ {
 					rows.Lend(u, func(items []int32, values []float32) {
+						mean, values := b.Mean, values[:len(items)]
 						if sweep > 0 {
 							var left float64
 							for k, j := range items {
-								left += float64(values[k]) - b.Mean - b.Item[j]
+								left += float64(values[k]) - mean - b.Item[j]
 							}
 							b.Users[u] = left / (float64(len(items)) + biasRidge)
 						}
 						if sweep == biasSweeps {
 							return
 						}
+						own := b.Users[u]
 						for k, j := range items {
-							now[i][j] += float64(values[k]) - b.Mean - b.Users[u]
+							part[j] += float64(values[k]) - mean - own
 						}
 					})
 				}
 			})
-			for _, part := range now {
-				floats.Add(sums, part)
+			for i := range n {
+				floats.Add(sums, wave.Row(i))
 			}
 		}
 		if sweep == biasSweeps {

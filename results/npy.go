@@ -165,35 +165,38 @@ func parts(e *experiment.Experiment) []part {
 // writeSplit writes split.csv: the part of each rating outside of training, in the order of the data. A rating in no part,
 // for example with too few stars or later than the training ratings, is left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
-	listed, others := parts(e), "" // training ratings are not written
+	listed := parts(e) // training ratings are not written, and what is in a part is not left out
 	if e.Split.Train.Len()+e.Split.Validation.Len()+e.Split.Test.Len() < e.Data.Len() {
-		listed, others = append(listed, part{"", e.Split.Train}), "left-out"
+		listed = append(listed, part{"", e.Split.Train}, part{"left-out", e.Data.Ratings})
 	}
 	rows := lists.Map(listed, func(p part) *dataset.Rows { return p.ByUser() })
-	data := e.Data.ByUser()
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
 		left, in := make([][]int32, len(listed)), make([]model.Buffer, len(listed)) // items of the user in each part
-		var all model.Buffer
 		var line [3]string
-		read := func(rows *dataset.Rows, u int, b *model.Buffer) []int32 {
-			b.Items, b.Values = rows.Into(u, b.Items, b.Values)
-			return b.Items
-		}
-		for u := range data.Len() {
-			for i := range rows {
-				left[i] = read(rows[i], u, &in[i])
+		for u := range e.Data.Users {
+			for i, b := range in {
+				in[i].Items, in[i].Values = rows[i].Into(u, b.Items, b.Values)
+				left[i] = in[i].Items
 			}
-			for _, j := range read(data, u, &all) {
-				name := others
-				for i, part := range left { // all parts ascend as the data do
-					if len(part) > 0 && part[0] == j {
-						name, left[i] = listed[i].name, part[1:]
+			for {
+				first := -1 // the first part with the least item that is left
+				for i, part := range left {
+					if len(part) > 0 && (first < 0 || part[0] < left[first][0]) {
+						first = i
 					}
 				}
-				if name == "" {
+				if first < 0 {
+					break
+				}
+				j := left[first][0]
+				for i, part := range left {
+					if len(part) > 0 && part[0] == j {
+						left[i] = part[1:]
+					}
+				}
+				if line = [3]string{e.Data.UserIDs[u], e.Data.ItemIDs[j], listed[first].name}; line[2] == "" {
 					continue
 				}
-				line = [3]string{e.Data.UserIDs[u], e.Data.ItemIDs[j], name}
 				if err := row(line[:]...); err != nil {
 					return err
 				}

@@ -293,10 +293,11 @@ func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
 	d := splitDigester(s.Digest, s.Len())
 	var parts [3]dataset.Ratings
 	var counts [3]int
-	for part, view := range s.Packed.Divide(func(user int, item int32) byte {
-		part := c.of(idtext.Mix(users[user] ^ items[item]))
-		d.Bytes([]byte{part})
-		return part
+	for part, view := range s.Packed.Divide(func(user int, rated []int32, parts []byte) {
+		for k, j := range rated {
+			parts[k] = c.of(idtext.Mix(users[user] ^ items[j]))
+		}
+		d.Bytes(parts)
 	}) {
 		parts[part], counts[part] = dataset.Ratings{Users: s.Users, Items: s.Items, Packed: view}, view.Len()
 	}

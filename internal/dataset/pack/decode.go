@@ -356,35 +356,33 @@ func FromBytes(ctx context.Context, data []byte, o Options) (*dataset.Set, error
 }
 
 // Divide packs the ratings of parts 1 and 2 anew: who reads these few does not read past all others.
-func (v *view) Divide(part func(user int, item int32) byte) [3]dataset.Packed {
+func (v *view) Divide(choose func(user int, items []int32, parts []byte)) [3]dataset.Packed {
 	f, w := v.file, NewWriter(io.Discard, v.file.Levels)
 	in := &subset{make([]int, f.Users), make([]uint64, v.count/64+2)}
 	parts := [3]*view{{file: f, in: in}}
 	for p := 1; p < len(parts); p++ {
 		parts[p] = &view{file: &packFile{footer: f.footer, offsets: make([]byte, 8)}}
 	}
-	var items [4][]int32 // of a user in each part, and in all
-	var values [4][]float32
-	rating := 0
+	var items [3][]int32 // of a user: all, and those of parts 1 and 2
+	var values [3][]float32
+	some, rating := make([]byte, f.Items), 0
 	for u := range f.Users {
-		items[3], values[3] = v.Row(u, items[3], values[3])
+		items[0], values[0] = v.Row(u, items[0], values[0])
+		chosen := some[:len(items[0])]
+		choose(u, items[0], chosen)
 		in.first[u] = rating
-		for p := range parts {
-			items[p], values[p] = items[p][:0], values[p][:0]
-		}
-		for k, j := range items[3] {
-			p := part(u, j)
-			items[p], values[p] = append(items[p], j), append(values[p], values[3][k])
-			if p == 0 {
+		for k, p := range chosen {
+			if parts[p].count++; p == 0 {
 				in.bits[rating>>6] |= 1 << (rating & 63)
+			} else {
+				items[p], values[p] = append(items[p], items[0][k]), append(values[p], values[0][k])
 			}
 			rating++
 		}
-		for p, x := range parts {
-			if x.count += len(items[p]); p > 0 {
-				x.file.records = w.record(x.file.records, items[p], values[p])
-				x.file.offsets = binary.LittleEndian.AppendUint64(x.file.offsets, uint64(len(x.file.records)))
-			}
+		for p, x := range parts[1:] {
+			x.file.records = w.record(x.file.records, items[p+1], values[p+1])
+			x.file.offsets = binary.LittleEndian.AppendUint64(x.file.offsets, uint64(len(x.file.records)))
+			items[p+1], values[p+1] = items[p+1][:0], values[p+1][:0]
 		}
 	}
 	var views [3]dataset.Packed
