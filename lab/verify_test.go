@@ -1,4 +1,4 @@
-package verify
+package lab_test
 
 import (
 	"encoding/json"
@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/lab/verify"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -42,10 +43,10 @@ func simulate(t *testing.T, settings string) string {
 }
 
 // verdicts lists what is not true of a folder, as "forged files".
-func verdicts(t testing.TB, r *Report) (found []string) {
+func verdicts(t testing.TB, r *verify.Report) (found []string) {
 	t.Helper()
 	for _, c := range r.Checks {
-		if c.Verdict != OK {
+		if c.Verdict != verify.OK {
 			found = append(found, fmt.Sprintf("%s %s", c.Verdict, c.Subject))
 			t.Logf("%s %s: %s", c.Verdict, c.Subject, c.Text)
 		}
@@ -135,7 +136,7 @@ func TestHonestSimulationsPass(t *testing.T) {
 			if i%4 > 0 {
 				effort.NotShort(t, "two whole runs")
 			}
-			r, err := Folder(t.Context(), simulate(t, settings), Options{Again: true})
+			r, err := verify.Folder(t.Context(), simulate(t, settings), verify.Options{Again: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +160,7 @@ func TestNoEpsilonOfAllSessionsIsNoLie(t *testing.T) {
 	edit(t, dir, "summary.json", fmt.Sprintf(`"sessions": 2,
     "epsilon": %v,`, *s.All.Epsilon), `"sessions": 2, "epsilon": null,`)
 	cover(t, dir)
-	r, err := Folder(t.Context(), dir, Options{})
+	r, err := verify.Folder(t.Context(), dir, verify.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestForgedSimulationsAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			x.forge(t, dir)
-			r, err := Folder(t.Context(), dir, Options{Again: x.again})
+			r, err := verify.Folder(t.Context(), dir, verify.Options{Again: x.again})
 			if err != nil {
 				t.Fatal(err)
 			}

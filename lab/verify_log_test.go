@@ -1,4 +1,4 @@
-package verify
+package lab_test
 
 import (
 	"bytes"
@@ -21,11 +21,11 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
 	entropy "github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/verify"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -139,16 +139,9 @@ func (d *deployment) session(settings string, change func(l *protocol.Leaf), cli
 	d.must(d.log.Add(l))
 	f := &protocol.Final{Model: []byte("three numbers of a model")}
 	if _, err = e.Instance().Shared(f.Model); err != nil { // another algorithm's has another form
-		rows := "user,item,rating\n"
-		for u := range 40 {
-			rows += fmt.Sprintf("%d,%c,%d\n", u, 'a'+u%3, 1+u%5)
-		}
-		file := filepath.Join(d.t.TempDir(), "ratings.csv")
-		d.must(os.WriteFile(file, []byte(rows), 0o600))
-		owners, err := ownersOf(context.Background(), e, []string{file})
+		s, err := e.Strategy()
 		d.must(err)
-		f.Model, err = simulated(context.Background(), e, owners, 1, new(noise.Tables))
-		d.must(err)
+		f.Model = s.Model()
 	}
 	d.must(protocol.SignFinal(drawn(d.t, "server").Ed25519(), protocol.SessionID{d.number}, f))
 	end := l.Ended(f, [][2]int{{1, l.Clients - 2}})
@@ -217,9 +210,9 @@ func (d *deployment) receipts() string {
 	return path
 }
 
-func (d *deployment) verify() *Report {
+func (d *deployment) verified() *verify.Report {
 	d.t.Helper()
-	r, err := Folder(context.Background(), d.dir, Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: d.receipts()})
+	r, err := verify.Folder(context.Background(), d.dir, verify.Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: d.receipts()})
 	d.must(err)
 	return r
 }
@@ -367,7 +360,7 @@ func TestForgedLogsAreFound(t *testing.T) {
 			if x.forge != nil {
 				x.forge(d)
 			}
-			if r := d.verify(); !slices.Contains(verdicts(t, r), x.want) || r.Err() == nil {
+			if r := d.verified(); !slices.Contains(verdicts(t, r), x.want) || r.Err() == nil {
 				t.Errorf("found %v, want %s", verdicts(t, r), x.want)
 			}
 		})
@@ -435,7 +428,7 @@ func TestHonestLogsPass(t *testing.T) {
 			t.Parallel()
 			d := newDeployment(t)
 			hold(d)
-			if r := d.verify(); r.Err() != nil {
+			if r := d.verified(); r.Err() != nil {
 				t.Errorf("accused of %v: %v", verdicts(t, r), r.Err())
 			}
 		})
@@ -449,7 +442,7 @@ func TestLogFromAnAddress(t *testing.T) {
 	web := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(d.state, store.SessionFolder))))
 	defer web.Close()
 	for address, fine := range map[string]bool{web.URL: true, web.URL + "/": true, web.URL + "/elsewhere": false, filepath.Join(d.state, "elsewhere"): false} {
-		r, err := Folder(t.Context(), d.dir, Options{Log: address, Receipts: d.receipts()})
+		r, err := verify.Folder(t.Context(), d.dir, verify.Options{Log: address, Receipts: d.receipts()})
 		if (err == nil) != fine || fine && r.Err() != nil {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -457,7 +450,7 @@ func TestLogFromAnAddress(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	d.must(os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{empty, filepath.Join(t.TempDir(), "none")} {
-		if _, err := Folder(t.Context(), d.dir, Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: path}); err == nil {
+		if _, err := verify.Folder(t.Context(), d.dir, verify.Options{Log: filepath.Join(d.state, store.SessionFolder), Receipts: path}); err == nil {
 			t.Errorf("%s: no error", path)
 		}
 	}
@@ -470,7 +463,7 @@ func BenchmarkYear(b *testing.B) {
 		d.session(fmt.Sprintf("epsilon=%v", 1+float64(i)/50), nil, "alice", "bob")
 	}
 	for b.Loop() {
-		if r := d.verify(); r.Err() != nil {
+		if r := d.verified(); r.Err() != nil {
 			b.Fatal(r.Err())
 		}
 	}
