@@ -96,15 +96,13 @@ func AddSquares(a *[Line8 * Line8]float64, lines []float64) {
 
 // Pick copies some lines of eight numbers.
 func Pick(dst, lines []float64, at []int32) {
-	if !vectors {
+	if !vectors || len(at) == 0 {
 		pickOneByOne(dst, lines, at)
 		return
 	}
-	if len(at) > 0 {
-		_ = dst[len(at)*Line8-1]
-		checkRows(at, len(lines)/Line8)
-		pickVectors(&dst[0], &lines[0], &at[0], len(at))
-	}
+	_ = dst[len(at)*Line8-1]
+	checkRows(at, len(lines)/Line8)
+	pickVectors(&dst[0], &lines[0], &at[0], len(at))
 }
 
 // checkRows panics if a row is not one of n rows, as reading it does in Go.
@@ -121,21 +119,20 @@ func checkRows(at []int32, n int) {
 // AddToSides adds each line times each number of its sparse row to the number's side. at names
 // the sparse row of each line. A side is a line for each column.
 func (s *SparseRows) AddToSides(sides, lines []float64, step int, at []int32) {
-	if !vectors || len(s.entry) == 0 {
+	if !vectors || len(s.entry) == 0 || len(at) == 0 {
 		s.addToSidesOneByOne(sides, lines, step, at)
 		return
 	}
-	if len(at) > 0 {
-		_, _ = sides[s.width*step-1], lines[len(at)*step-1]
-		checkRows(at, len(s.kind))
-		addToSidesVectors(&sides[0], &lines[0], step, &at[0], len(at), &s.kind[0], &s.start[0], &s.entry[0], &s.values[0])
-	}
+	_, _ = sides[s.width*step-1], lines[len(at)*step-1]
+	checkRows(at, len(s.kind))
+	addToSidesVectors(&sides[0], &lines[0], step, &at[0], len(at), &s.kind[0], &s.start[0], &s.entry[0], &s.values[0])
 }
 
 // AddPairs adds the products of the numbers of each sparse row with each other to a packed upper
 // triangle.
 func (s *SparseRows) AddPairs(sums []float64, at []int32) {
-	if len(s.pair) == 0 || len(at) == 0 {
+	if !vectors || len(s.pair) == 0 || len(at) == 0 {
+		s.addPairsOneByOne(sums, at)
 		return
 	}
 	_ = sums[s.Packed()-1]
@@ -147,15 +144,13 @@ func (s *SparseRows) AddPairs(sums []float64, at []int32) {
 // has the weight of each column in the part that it belongs to, and zeros. Parts begin as start,
 // and with extra times a number of the row.
 func (s *SparseRows) Multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
-	if !vectors || len(s.entry) == 0 {
+	if !vectors || len(s.entry) == 0 || len(at) == 0 {
 		s.multiplyOneByOne(dst, weights, start, extra, numbers, at)
 		return
 	}
-	if len(at) > 0 {
-		_, _ = dst[len(at)-1], weights[s.width-1]
-		checkRows(at, min(len(s.kind), len(numbers)))
-		multiplyVectors(&dst[0], &at[0], len(at), &s.kind[0], &s.start[0], &s.entry[0], &s.values[0], &weights[0], &[2][Lane]float64{start, extra}, &numbers[0])
-	}
+	_, _ = dst[len(at)-1], weights[s.width-1]
+	checkRows(at, min(len(s.kind), len(numbers)))
+	multiplyVectors(&dst[0], &at[0], len(at), &s.kind[0], &s.start[0], &s.entry[0], &s.values[0], &weights[0], &[2][Lane]float64{start, extra}, &numbers[0])
 }
 
 // A tile is four rows of a sum of outer products, in eight or four of its columns. It stays in

@@ -116,7 +116,7 @@ func (s *SparseRows) addToSidesOneByOne(sides, lines []float64, step int, at []i
 	}
 }
 
-// addPairsOneByOne is AddPairs without assembly.
+// addPairsOneByOne is AddPairs without vectors.
 func (s *SparseRows) addPairsOneByOne(sums []float64, at []int32) {
 	for _, j := range at {
 		kind := s.kind[j]

@@ -1,4 +1,4 @@
-package dense
+package internal_test
 
 import (
 	"math"
@@ -9,11 +9,13 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // plainSolve is SolveUpper by LAPACK's routines.
 func plainSolve(a, b []float64, d int) bool {
-	t, ok := lapack64.Potrf(Upper(a, d))
+	t, ok := lapack64.Potrf(dense.Upper(a, d))
 	if ok {
 		lapack64.Potrs(t, blas64.General{Rows: d, Cols: 1, Stride: 1, Data: b})
 	}
@@ -40,7 +42,7 @@ func TestNormalEquationsAgainstBLAS(t *testing.T) {
 				stride, step := width+more, width+more
 				rows, start := randoms(rng, n*step), randoms(rng, stride*stride)
 				got, want := slices.Clone(start), slices.Clone(start)
-				AddOuter(got, stride, rows, step, width)
+				dense.AddOuter(got, stride, rows, step, width)
 				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: n, Cols: width, Stride: step, Data: rows}, 1,
 					blas64.Symmetric{Uplo: blas.Upper, N: width, Stride: stride, Data: want})
 				if !slices.Equal(got, want) {
@@ -51,13 +53,12 @@ func TestNormalEquationsAgainstBLAS(t *testing.T) {
 	}
 }
 
-// Factors and solutions equal lapack64's, bit for bit, with vectors and without, whatever is below the
-// diagonal.
+// Factors and solutions equal lapack64's, bit for bit, whatever is below the diagonal.
 func TestSolveUpperAgainstLAPACK(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 2))
 	for d := 1; d <= 70; d++ {
 		start, right := randoms(rng, d*d), randoms(rng, d)
-		AddOuter(start, d, randoms(rng, 2*d*d), d, d)
+		dense.AddOuter(start, d, randoms(rng, 2*d*d), d, d)
 		for i := range d {
 			start[i*d+i] += 5
 		}
@@ -65,26 +66,17 @@ func TestSolveUpperAgainstLAPACK(t *testing.T) {
 		if !plainSolve(want, y, d) {
 			t.Fatalf("%d unknowns: LAPACK refuses the matrix", d)
 		}
-		check := func(name string, solve func(a, b []float64, d int) bool, y []float64) {
-			a, x := slices.Clone(start), slices.Clone(right)
-			if !solve(a, x, d) || !slices.Equal(x, y) {
-				t.Fatalf("%d unknowns, %s: %v, want %v", d, name, x, y)
-			}
-			for i := range d {
-				if got, row := a[i*d+i:(i+1)*d], want[i*d+i:(i+1)*d]; !slices.Equal(got, row) {
-					t.Fatalf("%d unknowns, %s, row %d of the factor: %v, want %v", d, name, i, got, row)
-				}
-			}
+		a, x := slices.Clone(start), slices.Clone(right)
+		if !dense.SolveUpper(a, x, d) || !slices.Equal(x, y) {
+			t.Fatalf("%d unknowns: %v, want %v", d, x, y)
 		}
-		check("solved", SolveUpper, y)
-		if d <= unblocked {
-			z := slices.Clone(right)
-			blas64.Trsm(blas.Left, blas.Trans, 1, blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: want}, blas64.General{Rows: d, Cols: 1, Stride: 1, Data: z})
-			check("factored", factor, z)
-			check("factored without vectors", factorOneByOne, z)
+		for i := range d {
+			if got, row := a[i*d+i:(i+1)*d], want[i*d+i:(i+1)*d]; !slices.Equal(got, row) {
+				t.Fatalf("%d unknowns, row %d of the factor: %v, want %v", d, i, got, row)
+			}
 		}
 	}
-	if SolveUpper([]float64{1, 2, 2, 1}, []float64{1, 1}, 2) { // eigenvalues 3 and -1
+	if dense.SolveUpper([]float64{1, 2, 2, 1}, []float64{1, 1}, 2) { // eigenvalues 3 and -1
 		t.Error("an indefinite matrix is solved with")
 	}
 }
@@ -112,7 +104,7 @@ func TestLeading(t *testing.T) {
 			}
 		}
 	}
-	values, vectors := Leading(a, m, k)
+	values, vectors := dense.Leading(a, m, k)
 	for n, x := range values {
 		c, dot := 9*n+4, 0.
 		for i := range m {
@@ -122,7 +114,7 @@ func TestLeading(t *testing.T) {
 			t.Errorf("eigenvalue %d is %v, want %v; its vector has %v of the true one", n, x, value(c), dot)
 		}
 	}
-	all, _ := Leading(a, m, m) // all, without approximation
+	all, _ := dense.Leading(a, m, m) // all, without approximation
 	if len(all) != m || math.Abs(all[k-1]-value(9*k-5)) > 1e-9 || all[m-1] != 0 {
 		t.Errorf("of all %d eigenvalues number %d is %v, and the least %v", len(all), k, all[k-1], all[m-1])
 	}
