@@ -1,11 +1,12 @@
-package baselines
+package lab_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
@@ -15,7 +16,10 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -40,35 +44,49 @@ func denseOf(r dataset.Ratings) *mat.Dense {
 	return x
 }
 
-// open starts a method on ratings.
-func open(t *testing.T, r dataset.Ratings, settings string) (*instance, learner) {
+// started opens a method on ratings.
+func started(t *testing.T, r dataset.Ratings, settings string) algorithm.Central {
 	t.Helper()
-	var list []config.Setting
-	for f := range strings.FieldsSeq(settings) {
-		key, value, _ := strings.Cut(f, "=")
-		list = append(list, config.Setting{Key: key, Value: value})
-	}
-	c, err := config.Resolve(list)
+	c, err := config.Resolve(opened.Settings(settings))
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := &dataset.Set{Ratings: r}
-	s := &algorithm.Setup{Config: c, Data: set, Train: r.ByUser(), Ratings: r}
-	x, err := algorithm.Of(c).Open(s)
+	x, err := algorithm.Of(c).Open(&algorithm.Setup{Config: c, Data: &dataset.Set{Ratings: r}, Train: r.ByUser(), Ratings: r})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x.(*instance), x.(*instance).learner
+	return x.(algorithm.Central)
 }
 
-// passed trains for some passes.
-func passed(t *testing.T, l learner, passes int) {
+// learned trains a method from some passes on, to the end. It returns the states after the further passes.
+func learned(t *testing.T, r dataset.Ratings, settings string, from algorithm.Passes, workers int) (p model.Predictor, states [][]byte) {
 	t.Helper()
-	for n := range passes {
-		if err := l.pass(n+1, protocol.Workers(2)); err != nil {
-			t.Fatal(err)
-		}
+	m, err := started(t, r, settings).Train(t.Context(), protocol.Workers(workers), from, entropy.Source{}, func(e algorithm.Epoch) error {
+		states = append(states, e.Save())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return m.Predictor, states
+}
+
+// scorer trains a method that ranks.
+func scorer(t *testing.T, r dataset.Ratings, settings string) eval.Scorer {
+	t.Helper()
+	p, _ := learned(t, r, settings, algorithm.Passes{}, 2)
+	return p.(eval.Scorer)
+}
+
+// unpacked reads matrices of some columns from the end of a state, which holds users and, last, items.
+func unpacked(t *testing.T, state []byte, r dataset.Ratings, userColumns, itemColumns int) *model.Factors {
+	t.Helper()
+	f := &model.Factors{Users: model.NewMatrix(r.Users, userColumns), Items: model.NewMatrix(r.Items, itemColumns)}
+	cut := len(state) - 8*len(f.Items.Data())
+	if err := errors.Join(model.ReadFloats(f.Users.Data(), state[cut-8*len(f.Users.Data()):cut]), model.ReadFloats(f.Items.Data(), state[cut:])); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // The weights are the only ones with a zero diagonal at which the slope of |X - XB|² + ridge·|B|² is
@@ -76,11 +94,10 @@ func passed(t *testing.T, l learner, passes int) {
 // histories show the weights.
 func TestEASEIsTheMinimum(t *testing.T) {
 	r := likes(40, 12)
-	_, l := open(t, r, "algorithm=ease ease.ridge=7")
-	passed(t, l, 1)
+	l := scorer(t, r, "algorithm=ease ease.ridge=7")
 	x, b := denseOf(r), mat.NewDense(12, 12, nil)
 	for i := range 12 {
-		l.(eval.Scorer).Score(0, []int32{int32(i)}, nil, b.RawRowView(i))
+		l.Score(0, []int32{int32(i)}, nil, b.RawRowView(i))
 	}
 	var left, slope mat.Dense
 	left.Mul(x, b)
@@ -108,10 +125,9 @@ func TestEASEByNumPy(t *testing.T) {
 			}
 		}
 	}
-	_, l := open(t, r, "algorithm=ease ease.ridge=2")
-	passed(t, l, 1)
+	l := scorer(t, r, "algorithm=ease ease.ridge=2")
 	got := make([]float64, 5)
-	l.(eval.Scorer).Score(0, []int32{0, 1, 4}, nil, got)
+	l.Score(0, []int32{0, 1, 4}, nil, got)
 	for j, want := range []float64{0.5952380952, 0.2765957447, 0.4047619048, 0.34, 0.32} {
 		if math.Abs(got[j]-want) > 1e-9 {
 			t.Errorf("item %d scores %v, want %v", j, got[j], want)
@@ -122,8 +138,7 @@ func TestEASEByNumPy(t *testing.T) {
 // A brute force over all pairs of items gives the same scores.
 func TestItemKNN(t *testing.T) {
 	r := likes(40, 12)
-	_, l := open(t, r, "algorithm=item-knn knn.neighbours=4 knn.shrinkage=3")
-	passed(t, l, 1)
+	l := scorer(t, r, "algorithm=item-knn knn.neighbours=4 knn.shrinkage=3")
 	x := denseOf(r)
 	cosine := func(i, j int) float64 {
 		a, b := x.ColView(i), x.ColView(j)
@@ -131,7 +146,7 @@ func TestItemKNN(t *testing.T) {
 	}
 	history := []int32{0, 3, 4, 7}
 	got := make([]float64, 12)
-	l.(eval.Scorer).Score(0, history, nil, got)
+	l.Score(0, history, nil, got)
 	for j := range 12 {
 		var others []int32
 		for i := range int32(12) {
@@ -163,15 +178,22 @@ func TestItemKNN(t *testing.T) {
 	}
 }
 
-// objective is the objective of iALS, written out over all pairs.
-func objective(l *implicit, r dataset.Ratings) float64 {
+// The weight of unobserved items, and the ridge, in tests of ials and fcf.
+const (
+	unobserved   = 0.2
+	ialsRidge    = 0.02
+	ialsSettings = " rank=3 ials.ridge=0.02 ials.unobserved=0.2"
+)
+
+// ialsObjective is the objective of iALS, written out over all pairs.
+func ialsObjective(l *model.Factors, r dataset.Ratings) float64 {
 	x := denseOf(r)
 	var users, items []float64
 	for u := range r.Users {
-		users = append(users, mat.Sum(x.RowView(u))+l.unobserved*float64(r.Items))
+		users = append(users, mat.Sum(x.RowView(u))+unobserved*float64(r.Items))
 	}
 	for j := range r.Items {
-		items = append(items, mat.Sum(x.ColView(j))+l.unobserved*float64(r.Users))
+		items = append(items, mat.Sum(x.ColView(j))+unobserved*float64(r.Users))
 	}
 	sqr := func(v []float64) (sum float64) {
 		for _, a := range v {
@@ -181,17 +203,17 @@ func objective(l *implicit, r dataset.Ratings) float64 {
 	}
 	var sum float64
 	for u := range r.Users {
-		sum += l.ridge * users[u] * sqr(l.users.Row(u))
+		sum += ialsRidge * users[u] * sqr(l.Users.Row(u))
 		for j := range r.Items {
-			p := mat.Dot(mat.NewVecDense(3, l.users.Row(u)), mat.NewVecDense(3, l.items.Row(j)))
-			sum += l.unobserved * p * p
+			p := mat.Dot(mat.NewVecDense(3, l.Users.Row(u)), mat.NewVecDense(3, l.Items.Row(j)))
+			sum += unobserved * p * p
 			if x.At(u, j) > 0 {
 				sum += (p - 1) * (p - 1)
 			}
 		}
 	}
 	for j := range r.Items {
-		sum += l.ridge * items[j] * sqr(l.items.Row(j))
+		sum += ialsRidge * items[j] * sqr(l.Items.Row(j))
 	}
 	return sum
 }
@@ -200,21 +222,21 @@ func objective(l *implicit, r dataset.Ratings) float64 {
 // differences of the objective as the paper writes it. No pass raises the objective.
 func TestIALSIsAMinimum(t *testing.T) {
 	r := likes(20, 9)
-	_, started := open(t, r, "algorithm=ials rank=3 ials.ridge=0.02 ials.unobserved=0.2")
-	l := started.(*implicit)
+	_, states := learned(t, r, "algorithm=ials ials.passes=200"+ialsSettings, algorithm.Passes{}, 2)
+	var l *model.Factors
 	last := math.Inf(1)
-	for n := range 200 {
-		passed(t, l, 1)
-		now := objective(l, r)
+	for n, state := range states {
+		l = unpacked(t, state, r, 3, 3)
+		now := ialsObjective(l, r)
 		if now > last+1e-9 {
 			t.Fatalf("pass %d raises the objective from %v to %v", n, last, now)
 		}
 		last = now
 	}
-	for _, m := range [][]float64{l.users.Data(), l.items.Data()} {
+	for _, m := range [][]float64{l.Users.Data(), l.Items.Data()} {
 		for i := range m {
 			at := m[i]
-			slope := fd.Derivative(func(v float64) float64 { m[i] = v; return objective(l, r) }, at, &fd.Settings{Formula: fd.Central})
+			slope := fd.Derivative(func(v float64) float64 { m[i] = v; return ialsObjective(l, r) }, at, &fd.Settings{Formula: fd.Central})
 			m[i] = at
 			if math.Abs(slope) > 1e-3 {
 				t.Errorf("the slope in number %d is %v", i, slope)
@@ -223,39 +245,29 @@ func TestIALSIsAMinimum(t *testing.T) {
 	}
 }
 
-// The server's slope of an item is the derivative of the objective that a dense matrix of all likes gives,
-// by finite differences. It is also the sum of what single clients would send: each knows its own likes.
-func TestFCFSlope(t *testing.T) {
-	r := likes(20, 9)
-	_, started := open(t, r, "algorithm=fcf rank=3 ials.ridge=0.02 ials.unobserved=0.2")
-	l := started.(*federated)
-	passed(t, l, 3)
-	gram := l.gram(l.users)
-	for j := range r.Items {
-		got := make([]float64, 3)
-		l.slope(j, gram, got)
-		v := l.items.Row(j)
-		for c := range v {
-			at := v[c]
-			want := fd.Derivative(func(x float64) float64 { v[c] = x; return objective(l.implicit, r) }, at, &fd.Settings{Formula: fd.Central})
-			v[c] = at
-			if math.Abs(got[c]-want) > 1e-4 {
-				t.Errorf("item %d, number %d: slope %v, want %v", j, c, got[c], want)
-			}
+// startOfFCF draws a state of fcf after a pass: Adam's means of slopes and of their squares, users and items.
+func startOfFCF(r dataset.Ratings, rank int) (from algorithm.Passes, first, second, users, items []float64) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	draw := func(rows int) []float64 {
+		m := make([]float64, rows*rank)
+		for i := range m {
+			m[i] = 0.05 * rng.NormFloat64()
 		}
+		return m
 	}
+	first, second, users, items = draw(r.Items), draw(r.Items), draw(r.Users), draw(r.Items)
+	floats.Mul(second, second)
+	return algorithm.Passes{Done: 1, State: model.AppendFloats(nil, slices.Concat(first, second, users, items)...)}, first, second, users, items
 }
 
 // FCF ends where ials ends: Ammad-ud-din et al. find no difference between the two.
 func TestFCFApproachesIALS(t *testing.T) {
 	r := likes(60, 15)
-	const settings = " rank=3 ials.ridge=0.02 ials.unobserved=0.2"
-	_, exact := open(t, r, "algorithm=ials"+settings)
-	_, moved := open(t, r, "algorithm=fcf fcf.rate=0.01"+settings)
-	start := objective(moved.(*federated).implicit, r)
-	passed(t, exact, 300)
-	passed(t, moved, 1500)
-	a, b := objective(exact.(*implicit), r), objective(moved.(*federated).implicit, r)
+	from, _, _, users, items := startOfFCF(r, 3)
+	start := ialsObjective(&model.Factors{Users: model.Wrap(r.Users, 3, users), Items: model.Wrap(r.Items, 3, items)}, r)
+	_, exact := learned(t, r, "algorithm=ials ials.passes=300"+ialsSettings, algorithm.Passes{}, 2)
+	_, moved := learned(t, r, "algorithm=fcf fcf.rate=0.01 fcf.passes=1501"+ialsSettings, from, 2)
+	a, b := ialsObjective(unpacked(t, exact[299], r, 3, 3), r), ialsObjective(unpacked(t, moved[1499], r, 3, 3), r)
 	if b-a > 0.01*(start-a) {
 		t.Errorf("the objective ends at %v, and that of ials at %v, from %v", b, a, start)
 	}
@@ -265,11 +277,10 @@ func TestFCFApproachesIALS(t *testing.T) {
 // by gonum, from its own row of likes, and sends its part of every item's slope. Adam moves the items by the sum.
 func TestFCFByClients(t *testing.T) {
 	r := likes(25, 11)
-	const ridge, unobserved, rate, passes = 0.02, 0.2, 0.03, 6
-	_, started := open(t, r, fmt.Sprintf("algorithm=fcf rank=3 ials.ridge=%v ials.unobserved=%v fcf.rate=%v", ridge, unobserved, rate))
-	l := started.(*federated)
-	x, items := denseOf(r), mat.DenseCopyOf(mat.NewDense(11, 3, l.items.Data()))
-	first, second := mat.NewDense(11, 3, nil), mat.NewDense(11, 3, nil)
+	const ridge, rate, passes = ialsRidge, 0.03, 6
+	from, firstMeans, secondMeans, _, start := startOfFCF(r, 3)
+	x, items := denseOf(r), mat.NewDense(11, 3, start)
+	first, second := mat.NewDense(11, 3, firstMeans), mat.NewDense(11, 3, secondMeans)
 	client := func(u int) *mat.VecDense {
 		var weighted, left mat.Dense
 		weighted.CloneFrom(items)
@@ -300,7 +311,7 @@ func TestFCFByClients(t *testing.T) {
 				}
 			}
 		}
-		step := float64(n + 1)
+		step := float64(n + 2) // the state is after a pass
 		for j := range 11 {
 			for c := range 3 {
 				g := sum.At(j, c)
@@ -311,34 +322,21 @@ func TestFCFByClients(t *testing.T) {
 			}
 		}
 	}
-	passed(t, l, passes)
-	if !floats.EqualApprox(l.items.Data(), items.RawMatrix().Data, 1e-9) {
-		t.Errorf("the items are %v, and %v by clients", l.items.Data(), items.RawMatrix().Data)
+	_, states := learned(t, r, fmt.Sprintf("algorithm=fcf fcf.rate=%v fcf.passes=%d", rate, passes+1)+ialsSettings, from, 2)
+	l := unpacked(t, states[passes-1], r, 3, 3)
+	if !floats.EqualApprox(l.Items.Data(), items.RawMatrix().Data, 1e-9) {
+		t.Errorf("the items are %v, and %v by clients", l.Items.Data(), items.RawMatrix().Data)
 	}
 	for u := range r.Users {
-		if w := client(u); !floats.EqualApprox(l.users.Row(u), w.RawVector().Data, 1e-9) {
-			t.Errorf("user %d is %v, and %v by its client", u, l.users.Row(u), w.RawVector().Data)
+		if w := client(u); !floats.EqualApprox(l.Users.Row(u), w.RawVector().Data, 1e-9) {
+			t.Errorf("user %d is %v, and %v by its client", u, l.Users.Row(u), w.RawVector().Data)
 		}
 	}
 }
 
-// Adam's first two steps, worked out by hand: slopes 3 and 1 have the means 3 and (0.9·0.3 + 0.1)/0.19
-// after correction, and the mean squares 9 and (0.999·0.009 + 0.001)/0.001999.
-func TestAdam(t *testing.T) {
-	x, first, second := []float64{5}, []float64{0}, []float64{0}
-	adam(x, []float64{3}, first, second, 1, 0.5)
-	if math.Abs(x[0]-4.5) > 1e-8 {
-		t.Errorf("the first step ends at %v, want 4.5", x[0])
-	}
-	adam(x, []float64{1}, first, second, 2, 0.5)
-	if want := 4.5 - 0.5*(0.37/0.19)/math.Sqrt(0.009991/0.001999); math.Abs(x[0]-want) > 1e-8 {
-		t.Errorf("the second step ends at %v, want %v", x[0], want)
-	}
-}
-
-// A step goes along the slope of ln σ(x) less the ridge, by finite differences.
+// A step goes along the slope of ln σ(x) less the ridge, by finite differences. Of one user who likes one of two items there is one pair,
+// and a pass is one step.
 func TestBPRStep(t *testing.T) {
-	l := &pairwise{rate: 0.1, ridge: 0.3}
 	rng := rand.New(rand.NewPCG(3, 4))
 	all := make([]float64, 2+3+3) // a user, a liked item and another, each item with a bias
 	for i := range all {
@@ -354,10 +352,12 @@ func TestBPRStep(t *testing.T) {
 		return sum
 	}
 	want := fd.Gradient(nil, gain, all, &fd.Settings{Formula: fd.Central})
-	before := slices.Clone(all)
-	l.step(all[:2], all[2:5], all[5:], true)
-	for i := range all {
-		if got := (all[i] - before[i]) / 0.1; math.Abs(got-want[i]) > 1e-6 {
+	r := dataset.Ratings{Users: 1, Items: 2, User: []int32{0}, Item: []int32{0}, Value: []float32{1}}
+	from := algorithm.Passes{Done: 1, State: model.AppendFloats(nil, all...)}
+	_, states := learned(t, r, "algorithm=bpr-mf rank=2 bpr.passes=2 bpr.rate=0.1 bpr.ridge=0.3", from, 1)
+	f := unpacked(t, states[0], r, 2, 3)
+	for i, x := range slices.Concat(f.Users.Data(), f.Items.Data()) {
+		if got := (x - all[i]) / 0.1; math.Abs(got-want[i]) > 1e-6 {
 			t.Errorf("number %d goes by %v, want %v", i, got, want[i])
 		}
 	}
@@ -376,19 +376,18 @@ func TestGroupsAreFound(t *testing.T) {
 	})
 	for _, name := range []string{"ease", "item-knn", "ials rank=4", "fcf rank=4", "bpr-mf rank=4"} {
 		t.Run(name, func(t *testing.T) {
-			x, l := open(t, keep, "algorithm="+name)
-			passed(t, l, x.Epochs())
+			l := scorer(t, keep, "algorithm="+name)
 			scores := make([]float64, r.Items)
 			rows, mean := keep.ByUser(), 0.0
 			for u := range int(hidden) {
 				history, _ := rows.Row(u)
-				l.(eval.Scorer).Score(u, history, nil, scores)
+				l.Score(u, history, nil, scores)
 				mean += share(scores[:29], u%3) / float64(hidden)
 			}
 			if mean < 0.9 {
 				t.Errorf("%v of the pairs are in order", mean)
 			}
-			l.(eval.Scorer).Score(int(hidden), []int32{2, 5, 8, 11}, nil, scores)
+			l.Score(int(hidden), []int32{2, 5, 8, 11}, nil, scores)
 			if of := share(scores[12:29], 2); of < 0.95 {
 				t.Errorf("a new user: %v of the pairs are in order", of)
 			}
@@ -416,27 +415,16 @@ func share(scores []float64, group int) float64 {
 // workers.
 func TestContinued(t *testing.T) {
 	r := likes(60, 20)
-	for _, name := range []string{"ials", "fcf", "bpr-mf"} {
-		settings := fmt.Sprintf("algorithm=%s rank=4", name)
-		_, whole := open(t, r, settings)
-		passed(t, whole, 3)
-		_, first := open(t, r, settings)
-		if err := first.pass(1, protocol.Workers(1)); err != nil {
-			t.Fatal(err)
-		}
-		_, second := open(t, r, settings)
-		if err := second.restore(first.state()); err != nil {
-			t.Fatal(err)
-		}
-		for n := 2; n <= 3; n++ {
-			if err := second.pass(n, protocol.Workers(3)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !slices.Equal(whole.state(), second.state()) {
+	for name, passes := range map[string]string{"ials": "ials.passes", "fcf": "fcf.passes", "bpr-mf": "bpr.passes"} {
+		settings := fmt.Sprintf("algorithm=%s rank=4 %s=3", name, passes)
+		_, whole := learned(t, r, settings, algorithm.Passes{}, 2)
+		_, one := learned(t, r, settings, algorithm.Passes{}, 1)
+		_, rest := learned(t, r, settings, algorithm.Passes{Done: 1, State: one[0]}, 3)
+		if len(rest) != 2 || !bytes.Equal(whole[2], rest[1]) {
 			t.Errorf("%s: other bits after a pause", name)
 		}
-		if err := second.restore(first.state()[8:]); err == nil {
+		from := algorithm.Passes{Done: 1, State: one[0][8:]}
+		if _, err := started(t, r, settings).Train(t.Context(), protocol.Workers(1), from, entropy.Source{}, nil); err == nil {
 			t.Errorf("%s: a state that is too short is taken", name)
 		}
 	}
