@@ -1,6 +1,7 @@
-package fedmf
+package kernel_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -10,9 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/fedmf/kernel"
@@ -55,16 +59,16 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 				what      string
 				got, want float64 // 0 without effect
 			}{
-				{"rounds", algorithm.Rounds.Value(c), tt.rounds}, {"local-steps", localSteps.Value(c), tt.localSteps}, {"parties", algorithm.Parties.Value(c), tt.parties},
-				{"clip-ratings", ClipRatings.Value(c), tt.theta}, {"epsilon", algorithm.Epsilon.Value(c), tt.epsilon}, {"delta", algorithm.Delta.Value(c), tt.delta},
+				{"rounds", algorithm.Rounds.Value(c), tt.rounds}, {"local-steps", opened.Number(c, "local-steps"), tt.localSteps}, {"parties", algorithm.Parties.Value(c), tt.parties},
+				{"clip-ratings", opened.Number(c, "clip-ratings"), tt.theta}, {"epsilon", algorithm.Epsilon.Value(c), tt.epsilon}, {"delta", algorithm.Delta.Value(c), tt.delta},
 				{"dropout", algorithm.Dropout.Value(c), 0}, {"colluders", algorithm.Colluders.Value(c), tt.colluders},
 			} {
 				if n.got != n.want {
 					t.Errorf("%s is %v, want %v", n.what, n.got, n.want)
 				}
 			}
-			if want := 20000. / 600 / 400; math.Abs(density.Value(c)-want) > 1e-12 { // as the set's description says
-				t.Errorf("density is %v, want %v", density.Of(c), want)
+			if want := 20000. / 600 / 400; math.Abs(opened.Number(c, "model.density")-want) > 1e-12 { // as the set's description says
+				t.Errorf("density is %v, want %v", opened.Number(c, "model.density"), want)
 			}
 			for _, w := range []struct{ what, got, want string }{
 				{"unit", algorithm.Unit.Of(c), tt.unit}, {"accountant", algorithm.Accountant.Of(c), tt.accountant}, {"noise", algorithm.Noise.Of(c), tt.noise}, {"secagg", algorithm.Secagg.Of(c), tt.secagg},
@@ -73,11 +77,11 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 					t.Errorf("%s is %s, want %s", w.what, w.got, w.want)
 				}
 			}
-			if tt.train != "" && !train.Is(c, tt.train) {
-				t.Errorf("train is %s, want %s", train.Of(c), tt.train)
+			if got := c.Text(config.Find("train")); tt.train != "" && got != tt.train {
+				t.Errorf("train is %s, want %s", got, tt.train)
 			}
-			if e.Cohort.Clients != tt.clients || len(partiesOf(e).parts) != tt.clients {
-				t.Errorf("%d clients, %d parts, want %d", e.Cohort.Clients, len(partiesOf(e).parts), tt.clients)
+			if n := len(opened.Federation(t, e).Trainers); e.Cohort.Clients != tt.clients || n != tt.clients {
+				t.Errorf("%d clients, %d parties, want %d", e.Cohort.Clients, n, tt.clients)
 			}
 			if e.Schedule.First().Len != tt.coordinates || e.Schedule.First().MaxNonZero != tt.coordinates {
 				t.Errorf("the release has %d coordinates, want the shared embeddings and a weight, %d", e.Schedule.First().Len, tt.coordinates)
@@ -97,7 +101,7 @@ func checkNoise(t *testing.T, e *experiment.Experiment) {
 		}
 		return
 	}
-	want := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: n.Multiplier, SamplingRate: samplingRate.Value(c), Steps: localSteps.Int(c),
+	want := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: n.Multiplier, SamplingRate: opened.Number(c, "sampling-rate"), Steps: int(opened.Number(c, "local-steps")),
 		Spread: algorithm.Name.Is(c, "vfl-sgdmf") && algorithm.Unit.Is(c, "user")} // all parties have a user's ratings
 	if n != want || !(n.Multiplier > 0) {
 		t.Errorf("the noise is %+v, want %+v with a multiplier", n, want)
@@ -115,15 +119,12 @@ func TestDensityOfDataThatIsNotPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := opened.Experiment(t, "algorithm=fmf-vfl parties=2 data="+data)
-	if density.Of(e.Config) != config.Fixed(0.01) {
-		t.Errorf("density is %v, want 0.01", density.Of(e.Config))
+	if x := opened.Number(e.Config, "model.density"); x != 0.01 {
+		t.Errorf("density is %v, want 0.01", x)
 	}
 	// The default of δ, and with it the noise, does not come from ratings either: 8 users, 5 items.
 	if n := algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data)); n != 40 || e.Split.Train.Len() == 40 {
 		t.Errorf("δ is for %d ratings, want all 40 pairs; %d are in training", n, e.Split.Train.Len())
-	}
-	if e := opened.Experiment(t, "algorithm=fmf-vfl model.density=0.5"); partiesOf(e).params.Density != 0.5 {
-		t.Errorf("density is %v, want the given 0.5", partiesOf(e).params.Density)
 	}
 }
 
@@ -135,27 +136,47 @@ func TestRatesFallWithNoise(t *testing.T) {
 			item, user := 0.0, 0.0
 			for _, epsilon := range []string{"1", "10", "100", "inf"} {
 				c := opened.Experiment(t, "accountant=rdp algorithm="+a+" epsilon="+epsilon).Config
-				u, v := userRate.Value(c), itemRate.Value(c)
+				u, v := opened.Number(c, userRate), opened.Number(c, itemRate)
 				if !(v > item) || !(u >= user) || !(u > 0) || math.IsInf(u+v, 0) {
 					t.Errorf("epsilon %s: rates %v and %v, after %v and %v with more noise", epsilon, u, v, user, item)
 				}
 				user, item = u, v
 			}
-			given := opened.Experiment(t, "accountant=rdp model.user-rate=0.125 model.item-rate=0.25 algorithm="+a)
-			c, params := given.Config, partiesOf(given).params
-			if userRate.Of(c) != config.Fixed(0.125) || itemRate.Of(c) != config.Fixed(0.25) || params.UserRate != 0.125 || params.ItemRate != 0.25 {
-				t.Errorf("rates %v and %v were given 0.125 and 0.25", userRate.Of(c), itemRate.Of(c))
+			given := opened.Experiment(t, "accountant=rdp model.user-rate=0.125 model.item-rate=0.25 algorithm="+a).Config
+			if u, v := opened.Number(given, userRate), opened.Number(given, itemRate); u != 0.125 || v != 0.25 {
+				t.Errorf("rates %v and %v were given 0.125 and 0.25", u, v)
 			}
 		})
 	}
 }
 
-// partiesOf returns the organisations' instance of an experiment.
-func partiesOf(e *experiment.Experiment) *partyInstance {
-	if x, ok := e.Instance().(*verticalInstance); ok {
-		return x.partyInstance
+// The keys of learning rates.
+const userRate, itemRate = "model.user-rate", "model.item-rate"
+
+// owned returns each party's items or users.
+func owned(t *testing.T, e *experiment.Experiment) (parts [][]int32) {
+	t.Helper()
+	for _, p := range opened.Federation(t, e).Trainers {
+		switch p := p.(type) {
+		case *kernel.Vertical:
+			parts = append(parts, p.Own)
+		case *kernel.Horizontal:
+			parts = append(parts, p.Own)
+		}
 	}
-	return e.Instance().(*horizontalInstance).partyInstance
+	return parts
+}
+
+// started returns the settings of a factorization, and the users' embeddings at the start as they are broadcast.
+func started(t *testing.T, e *experiment.Experiment) (kernel.Params, *model.Matrix) {
+	t.Helper()
+	p, err := fedmf.ParamsOf(&e.Setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := p.StartUsers(e.Data.Users)
+	model.Round(users.Data())
+	return p, users
 }
 
 // rated is a training rating.
@@ -179,31 +200,53 @@ func byUserAndItem(a, b rated) int {
 	return int(a.user-b.user)<<20 + int(a.item-b.item)
 }
 
-// Every training rating reaches exactly one party, under its own user and item.
+// Every training rating reaches exactly one party, under its own user and item. Without noise and sampling a step moves a party's items
+// and users by the sums of the gradients of all its ratings (FMF paper, section 4.1). The sum of an item is over the number of users times
+// the density, and the sum of a user over the number of the party's items times the density. No user has the embedding of another user.
 func TestPartiesOfVFLHoldTheTrainingPart(t *testing.T) {
 	for _, settings := range []string{"parties=1", "parties=10", "parties=7 seed=3", "partition=category parties=3", "parties=400"} {
-		e := opened.Experiment(t, "algorithm=fmf-vfl "+settings)
-		var got []rated
-		for k, rows := range e.Instance().(*verticalInstance).ratingsOfParts() {
-			if len(rows) != e.Data.Users {
-				t.Fatalf("%s: party %d has rows of %d users", settings, k, len(rows))
+		e := opened.Experiment(t, "algorithm=fmf-vfl rounds=1 local-steps=1 sampling-rate=1 model.density=0.5 model.item-rate=0.125 model.user-rate=0.25 "+settings)
+		params, users := started(t, e)
+		start := params.StartItems()
+		want, gain := start.Clone(), kernel.Schedule(0.125, 1, 1)/(0.5*float64(e.Data.Users))
+		slopes := make([][]float64, e.Data.Items) // of users, by item
+		for j := range slopes {
+			slopes[j] = make([]float64, e.Data.Users)
+		}
+		for _, r := range training(e) { // of rank 1
+			u, v := users.Row(int(r.user))[0], start.Row(int(r.item))[0]
+			slope := 2 * (float64(r.value) - u*v)
+			want.Row(int(r.item))[0] += gain * slope * u
+			slopes[r.item][r.user] = slope * v
+		}
+		f := opened.Federation(t, e)
+		plan, _, err := f.Strategy.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := make([]int, e.Data.Items)
+		for k, of := range f.Trainers {
+			p := of.(*kernel.Vertical)
+			if _, err := p.Contribute(plan, simulated.New(1, fmt.Sprint(k)), protocol.Workers(1)); err != nil {
+				t.Fatal(err)
 			}
-			for u, r := range rows {
-				for n, place := range r.Items {
-					got = append(got, rated{int32(u), partiesOf(e).parts[k][place], r.Values[n]})
+			got, moved := p.Embeddings(), users.Clone()
+			for i, j := range p.Own {
+				found[j]++
+				floats.AddScaled(moved.Data(), kernel.Schedule(0.25, 1, 1)/(0.5*float64(len(p.Own))), slopes[j])
+				kernel.Project(want.Row(int(j)), params.MaxRating)
+				if math.Abs(got.Row(i)[0]-want.Row(int(j))[0]) > 1./(1<<24) { // the grid of messages
+					t.Errorf("%s: item %d of party %d is at %v after a step, want %v", settings, j, k, got.Row(i), want.Row(int(j)))
+				}
+			}
+			for u := range moved.Rows() {
+				if kernel.Project(moved.Row(u), params.MaxRating); math.Abs(moved.Row(u)[0]-p.Users.Row(u)[0]) > 1e-9 {
+					t.Errorf("%s: user %d is at %v with party %d after a step, want %v", settings, u, p.Users.Row(u), k, moved.Row(u))
 				}
 			}
 		}
-		slices.SortFunc(got, byUserAndItem)
-		want := training(e)
-		if len(got) != len(want) {
-			t.Errorf("%s: the parties hold %d ratings, the training part has %d", settings, len(got), len(want))
-		}
-		for k := range min(len(got), len(want)) {
-			if got[k] != want[k] {
-				t.Errorf("%s: the parties hold %+v where the training part has %+v", settings, got[k], want[k])
-				break
-			}
+		if j := slices.IndexFunc(found, func(n int) bool { return n != 1 }); j >= 0 {
+			t.Errorf("%s: item %d is with %d parties", settings, j, found[j])
 		}
 	}
 }
@@ -212,26 +255,16 @@ func TestPartiesOfVFLHoldTheTrainingPart(t *testing.T) {
 // partition says.
 func TestPartitionReachesTheParties(t *testing.T) {
 	random, category := opened.Experiment(t, "algorithm=fmf-vfl parties=3"), opened.Experiment(t, "algorithm=fmf-vfl parties=3 partition=category")
-	if cmp.Equal(partiesOf(random).parts, partiesOf(category).parts) {
+	if cmp.Equal(owned(t, random), owned(t, category)) {
 		t.Error("dealt by category, parties own the same items as at random")
 	}
-	for _, e := range []*experiment.Experiment{random, category} {
-		f, err := e.Federation()
+	for by, e := range map[split.Partitioning]*experiment.Experiment{split.RandomPartition: random, split.CategoryPartition: category} {
+		want, err := split.PartitionItems(e.Data, by, 3, algorithm.Seed.Of(e.Config))
 		if err != nil {
 			t.Fatal(err)
 		}
-		owned := make([]int, e.Data.Items)
-		for k, of := range f.Trainers {
-			p := of.(*kernel.Vertical)
-			if !slices.Equal(p.Own, partiesOf(e).parts[k]) {
-				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Own, partiesOf(e).parts[k])
-			}
-			for _, j := range p.Own {
-				owned[j]++
-			}
-		}
-		if k := slices.IndexFunc(owned, func(n int) bool { return n != 1 }); k >= 0 {
-			t.Errorf("%s: item %d is owned %d times", partition.Of(e.Config), k, owned[k])
+		if d := cmp.Diff([][]int32(want), owned(t, e)); d != "" {
+			t.Errorf("%s: parties own other items (-want +got):\n%s", by, d)
 		}
 	}
 }
@@ -252,8 +285,8 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, params := make([]int, e.Data.Users), partiesOf(e).params.Params
-	start := params.StartItems()
+	params, _ := started(t, e)
+	found, start := make([]int, e.Data.Users), params.StartItems()
 	model.Round(start.Data()) // as it is broadcast
 	for k, of := range f.Trainers {
 		p := of.(*kernel.Horizontal)
@@ -282,10 +315,10 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		if n.Schedule.First().Noise != (protocol.Noise{}) || algorithm.Private(n.Config) || n.Privacy.Run != nil || n.Session() == e.Session() {
 			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Schedule.First().Noise, n.Session())
 		}
-		if !(partiesOf(n).params.ItemRate > partiesOf(e).params.ItemRate) || algorithm.Dropout.Of(n.Config) != config.Fixed(0.2) || algorithm.Leave.Value(n.Config) != 0.1 {
-			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, partiesOf(n).params.ItemRate, partiesOf(e).params.ItemRate, algorithm.Dropout.Of(n.Config))
+		if with, without := opened.Number(e.Config, itemRate), opened.Number(n.Config, itemRate); !(without > with) || algorithm.Dropout.Of(n.Config) != config.Fixed(0.2) || algorithm.Leave.Value(n.Config) != 0.1 {
+			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, without, with, algorithm.Dropout.Of(n.Config))
 		}
-		if n.Split != e.Split || !cmp.Equal(partiesOf(n).parts, partiesOf(e).parts) || partiesOf(n).params.Params != partiesOf(e).params.Params {
+		if n.Split != e.Split || !cmp.Equal(owned(t, n), owned(t, e)) || !bytes.Equal(opened.Federation(t, n).Strategy.Model(), opened.Federation(t, e).Strategy.Model()) {
 			t.Errorf("%s: without noise there are other parties", a)
 		}
 		if e.Schedule.First().Noise.Kind != protocol.PartyNoise || !algorithm.Private(e.Config) {
@@ -295,12 +328,18 @@ func TestVariantsOfOrganisations(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp dropout=0.2 leave=0.1 away=0.1")
 	l := opened.Vary(t, e, "local_only")
 	// The noise is the same, and no averaging reduces it.
-	rates := partiesOf(l).params
-	if !(partiesOf(l).params.UserRate < partiesOf(e).params.UserRate) {
-		t.Errorf("alone the rate is %v, together %v", partiesOf(l).params.UserRate, partiesOf(e).params.UserRate)
+	if alone, together := opened.Number(l.Config, userRate), opened.Number(e.Config, userRate); !(alone < together) {
+		t.Errorf("alone the rate is %v, together %v", alone, together)
 	}
-	rates.UserRate = partiesOf(e).params.UserRate
-	if !reflect.DeepEqual(l.Schedule, e.Schedule) || rates != partiesOf(e).params || l.Session() == e.Session() || algorithm.Dropout.Of(l.Config) != config.Fixed(0) || algorithm.Leave.Value(l.Config) != 0 || algorithm.Away.Value(l.Config) != 0 {
+	var differ []string
+	for _, k := range l.Config.Differs(e.Config) {
+		differ = append(differ, k.Name)
+	}
+	slices.Sort(differ)
+	if want := []string{"away", "dropout", "leave", userRate}; !slices.Equal(differ, want) {
+		t.Errorf("alone %q are other settings, want %q", differ, want)
+	}
+	if !reflect.DeepEqual(l.Schedule, e.Schedule) || l.Session() == e.Session() || algorithm.Dropout.Of(l.Config) != config.Fixed(0) || algorithm.Leave.Value(l.Config) != 0 || algorithm.Away.Value(l.Config) != 0 {
 		t.Errorf("alone: release %+v, session %x, dropout %v", l.Schedule, l.Session(), algorithm.Dropout.Of(l.Config))
 	}
 	for _, a := range []string{"lfl-sgdmf", "hfl-sgdmf"} {
