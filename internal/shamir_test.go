@@ -1,5 +1,4 @@
-// Package secagg has only tests: of the parts of a secure sum that are in the packages below.
-package secagg_test
+package internal_test
 
 import (
 	"bytes"

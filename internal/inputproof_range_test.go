@@ -1,4 +1,4 @@
-package secagg_test
+package internal_test
 
 import (
 	"errors"

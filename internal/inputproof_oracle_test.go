@@ -1,4 +1,4 @@
-package secagg_test
+package internal_test
 
 import (
 	"crypto/sha256"
@@ -24,7 +24,7 @@ func (b *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// oracle is inputproof/testdata/inputproof.json, which inputproof.py there writes from inputproof.md alone.
+// oracle is secagg/inputproof/testdata/inputproof.json, which inputproof.py there writes from inputproof.md alone.
 type oracle struct {
 	Seed   string
 	Honest []struct {
@@ -57,7 +57,7 @@ type oracle struct {
 
 func readOracle(t *testing.T) *oracle {
 	t.Helper()
-	data, err := os.ReadFile("inputproof/testdata/inputproof.json")
+	data, err := os.ReadFile("secagg/inputproof/testdata/inputproof.json")
 	if err != nil {
 		t.Fatal(err)
 	}
