@@ -274,7 +274,7 @@ var rules = []rule{
 		why:    "a program chooses which verbs it has",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "internal/forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "lab/chaos"},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "internal/forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/..."},
 		forbid: []string{"lab/sweep/...", "internal/study/...", "lab/presets"},
 		why:    "a run of a sweep is what it is alone",
 	},
@@ -289,7 +289,7 @@ var rules = []rule{
 		why: "a run must not know that it is chosen among others",
 	},
 	{
-		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "lab/chaos"},
+		name: "drivers know no experiment", from: []string{"sim/...", "node/..."},
 		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "internal/forecast/...", "internal/agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
 	},
@@ -299,9 +299,9 @@ var rules = []rule{
 		why: "whoever links the list has all algorithms: only programs and the door do",
 	},
 	{
-		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "lab/chaos", "lab/audit/...", "lab/attack/..."},
+		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "lab/audit/...", "lab/attack/..."},
 		forbid: []string{"internal/entropy/simulated"}, direct: true,
-		why: "repeatable streams protect nobody; only sim, its chaos, audit and tests may have them",
+		why: "repeatable streams protect nobody; only sim, audit, attack and tests may have them",
 	},
 	{
 		name: "two make sources", from: []string{"..."}, except: []string{"entropy", "internal/entropy/..."},

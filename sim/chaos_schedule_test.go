@@ -1,4 +1,4 @@
-package chaos
+package sim_test
 
 import (
 	"bytes"
@@ -355,7 +355,7 @@ func (r *Report) add(one *result) {
 // Err is nil when every schedule kept every rule; otherwise it says how many did not.
 func (r *Report) Err() error {
 	if n := len(r.Violations); n > 0 {
-		return fmt.Errorf("%d of %d schedules broke a rule; see one with go test ./lab/chaos -run TestReplay -v -replay %d -mode %s", n, r.Schedules, r.Violations[0].Seed, r.Modes)
+		return fmt.Errorf("%d of %d schedules broke a rule; see one with go test ./sim -run TestReplay -v -replay %d -mode %s", n, r.Schedules, r.Violations[0].Seed, r.Modes)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package chaos
+package sim_test
 
 import (
 	"bytes"
