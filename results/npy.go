@@ -153,19 +153,16 @@ type part struct {
 	dataset.Ratings
 }
 
-// parts returns all parts of a split except the training part.
-func parts(e *experiment.Experiment) []part {
-	if h := e.Held; h != nil {
-		return []part{{"validation-history", h.Validation.History}, {"validation-target", h.Validation.Target},
-			{"test-history", h.Test.History}, {"test-target", h.Test.Target}}
-	}
-	return []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}}
-}
-
 // writeSplit writes split.csv: the part of each rating outside of training, in the order of the data. A rating in no part,
 // for example with too few stars or later than the training ratings, is left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
-	listed := parts(e) // training ratings are not written, and what is in a part is not left out
+	listed := []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}} // what is in a part is not left out
+	if h := e.Held; h != nil {
+		listed[0].name, listed[1].name = "validation-target", "test-target"
+		if !h.Seen { // else histories are the training ratings, which are not written
+			listed = append(listed, part{"validation-history", h.Validation.History}, part{"test-history", h.Test.History})
+		}
+	}
 	if e.Split.Train.Len()+e.Split.Validation.Len()+e.Split.Test.Len() < e.Data.Len() {
 		listed = append(listed, part{"", e.Split.Train}, part{"left-out", e.Data.Ratings})
 	}
