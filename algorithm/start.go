@@ -49,9 +49,6 @@ type PastSession struct {
 	Search *dp.Search `json:"search,omitempty"`
 }
 
-// Noiseless reports whether the session released exact sums.
-func (p PastSession) Noiseless() bool { return p.Epsilon == nil && p.Search == nil }
-
 // plainSearch is the value of chosen-by for a plain search over an unknown number of candidates.
 const plainSearch = "plain"
 

@@ -62,7 +62,7 @@ func (x *instance) checkStart() error {
 		return refuse("this session trains on %d of %d items, and sums of sessions with different choices do not combine; say statistics.top-items 0", p.TopItems, p.Items)
 	}
 	for _, past := range s.Start.Sessions {
-		if s.Private() && past.Noiseless() {
+		if s.Private() && past.Epsilon == nil && past.Search == nil { // it released exact sums
 			return refuse("a session before %s had no noise, and its exact sums would count alone; start from a private session, or say --epsilon inf", s.Start.From)
 		}
 	}

@@ -211,7 +211,7 @@ func (f *itemFormat) settle(header [][]byte, names []string) ([]string, error) {
 	}
 	at := map[string]int{}
 	for i, field := range header {
-		if isIndex(field) {
+		if len(field) == 0 || bytes.HasPrefix(field, []byte("Unnamed: ")) { // a column of pandas that numbers the rows
 			continue
 		}
 		name := strings.ToLower(string(field))
@@ -243,9 +243,6 @@ func (f *itemFormat) settle(header [][]byte, names []string) ([]string, error) {
 	f.at.others = slices.Sorted(maps.Values(at))
 	return lists.Map(f.at.others, func(i int) string { return string(header[i]) }), nil
 }
-
-// isIndex reports whether a column numbers the rows, as pandas writes them, and says nothing of the items.
-func isIndex(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte("Unnamed: ")) }
 
 // add stores one item, under its number or under a new one.
 func (f *itemFormat) add(to *catalogue, record [][]byte, ids *idtext.Table, line int) error {

@@ -11,6 +11,7 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"maps"
 	"math"
@@ -311,9 +312,10 @@ func (e *Experiment) checkSums() error {
 		return nil
 	}
 	e.Sums = make([]secagg.Cost, len(e.Schedule))
+	enrolled := slices.Repeat([]ed25519.PublicKey{make(ed25519.PublicKey, ed25519.PublicKeySize)}, e.Cohort.Clients) // no keys yet
 	for i, p := range e.Plans() {
 		var err error
-		if e.Sums[i], err = e.sumParams().Cost(p); err != nil {
+		if e.Sums[i], err = e.SumParams(enrolled).Cost(p); err != nil {
 			return config.Errorf("secagg real: %w", err)
 		}
 	}

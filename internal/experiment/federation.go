@@ -342,10 +342,3 @@ func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
 	}
 	return p
 }
-
-// sumParams returns the parameters of a real sum, as far as anything follows from them: the
-// enrolment list has the right size, and no keys yet.
-func (e *Experiment) sumParams() secagg.Params {
-	var unknown [ed25519.PublicKeySize]byte
-	return e.SumParams(slices.Repeat([]ed25519.PublicKey{unknown[:]}, e.Cohort.Clients))
-}

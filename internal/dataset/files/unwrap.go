@@ -113,7 +113,7 @@ func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding
 		found = append(found, dataset.Finding{What: "compression", Found: c.name, Sure: dataset.Certain, Why: "by its first bytes"})
 		head = in.head()
 	}
-	if isTar(head) {
+	if bytes.HasPrefix(head[min(257, len(head)):], []byte("ustar")) { // where a tar archive has it
 		name, failed := in.openTar(ctx, o)
 		if failed != nil {
 			return found, failed

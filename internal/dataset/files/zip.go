@@ -3,7 +3,6 @@ package files
 import (
 	"archive/tar"
 	"archive/zip"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -134,11 +133,6 @@ func (z zipFolder) Open(name string) (io.ReadCloser, int64, error) {
 		return nil, 0, fmt.Errorf("%s: %w", z.Path(name), err)
 	}
 	return r, int64(size), nil
-}
-
-func isTar(head []byte) bool {
-	const at = 257
-	return len(head) >= at+5 && bytes.Equal(head[at:at+5], []byte("ustar"))
 }
 
 // openTar puts the member with the ratings in place of a tar archive. It takes the named member, or the first with a usual name. An archive

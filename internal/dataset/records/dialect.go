@@ -72,7 +72,7 @@ func begin(text []byte, whole bool) beginning {
 		trimmed := trimField(line)
 		first := len(b.lines) == 0
 		switch {
-		case first && b.sep == "" && isSepLine(trimmed):
+		case first && b.sep == "" && len(trimmed) > 4 && len(trimmed) <= 6 && strings.EqualFold(string(trimmed[:4]), "sep="): // as Excel says it
 			b.sep = string(trimmed[len("sep="):])
 			b.notes = append(b.notes, dataset.Finding{What: "separator", Found: nameOf(b.sep), Sure: dataset.Stated, Why: "the file has a line " + string(trimmed)})
 		case first && isComment(trimmed):
@@ -92,11 +92,6 @@ func begin(text []byte, whole bool) beginning {
 		b.notes = append(b.notes, dataset.Finding{What: "comments", Found: fmt.Sprintf("%d lines at the beginning are left out", comments), Sure: dataset.Certain, Why: "they begin with # or %"})
 	}
 	return b
-}
-
-// isSepLine reports whether a line says the separator, as Excel has it.
-func isSepLine(line []byte) bool {
-	return len(line) > len("sep=") && len(line) <= len("sep=")+2 && strings.EqualFold(string(line[:4]), "sep=")
 }
 
 // isComment reports whether a line before the first record is a comment. A line that names the columns is a header.

@@ -54,7 +54,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 		return out, errors.New("objects have no places; say the names of their fields: --columns user=NAME,item=NAME,rating=NAME")
 	}
 	keys := map[string]bool{}
-	for s.Taken() < sniffed {
+	for s.BytesRead-int64(s.end-s.start) < sniffed { // consumed
 		object, failed := j.object()
 		if errors.Is(failed, io.EOF) {
 			break

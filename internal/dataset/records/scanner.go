@@ -208,9 +208,6 @@ func (s *Scanner) fill() error {
 	return err
 }
 
-// Taken returns the bytes of the source that were consumed.
-func (s *Scanner) Taken() int64 { return s.BytesRead - int64(s.end-s.start) }
-
 // split cuts a record without quotes at its separators.
 func (s *Scanner) split(record []byte) [][]byte {
 	s.fields = s.fields[:0]
