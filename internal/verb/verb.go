@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/forecast"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -356,17 +357,42 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, loa
 	if err != nil {
 		return nil, err
 	}
-	if e.Start != nil { // the folder of a deployment has no split
-		first, m, failed := results.ReadConfig(e.Start.From)
-		seed, part := algorithm.SplitSeedOf, algorithm.SplitValidation // of which the test does not depend
-		if other := seed(first) != seed(c) || part.Value(first) == part.Value(c); failed == nil && other && m.DataDigest == e.Data.Digest && m.SplitDigest != e.Split.Digest {
-			warnings = append(warnings, fmt.Sprintf("start-from: %s has another split of these data, and was trained on ratings of this test. Errors come out too small; take its split, such as split.seed=%d",
-				e.Start.From, algorithm.SplitSeedOf(first)))
-		}
-	}
+	Notify(startWarnings(e), s)
 	Notify(warnings, s)
 	Notify(e.Data.Notices, s)
 	return e, nil
+}
+
+// startWarnings are about runs that a session builds on and that were trained on ratings of its test.
+func startWarnings(e *experiment.Experiment) (list []string) {
+	if e.Start == nil {
+		return nil
+	}
+	dir, tested := e.Start.From, e.Split.Test.Unpack().ByUser()
+	for range e.Start.Sessions {
+		c, m, err := results.ReadConfig(dir)
+		parts, both := e.Split, 0
+		if err == nil && m.DataDigest == e.Data.Digest && m.SplitDigest != parts.Digest {
+			parts, err = experiment.Divide(c, e.Data)
+		}
+		if err != nil || m.SplitDigest != parts.Digest { // other data, or the folder of a deployment
+			break
+		}
+		if parts != e.Split {
+			parts.Train.Each(func(u, j int32, _ float32) {
+				row, _ := tested.Row(int(u))
+				if _, in := slices.BinarySearch(row, j); in {
+					both++
+				}
+			})
+		}
+		if both > 0 {
+			list = append(list, fmt.Sprintf("start-from: %s has another split of these data, and was trained on %s of this test. Errors come out too small; "+
+				"take its split: split.seed=%d, and the other keys of split as its config.yaml has them", dir, units.Counted(both, "rating"), algorithm.SplitSeedOf(c)))
+		}
+		dir = algorithm.StartFrom.Of(c)
+	}
+	return list
 }
 
 // Notify prints warnings, such as what reading the data dropped, assumed or merged.

@@ -166,14 +166,22 @@ func TestSweepThatIsKilledInARun(t *testing.T) {
 }
 
 // TestStartOfAnotherSplit warns of a start that was trained on ratings of this test: errors come out too small. On MovieLens latest-small
-// ssp-c at epsilon 50 has 0.8144 then, and 0.8297 from a start with the split of this run.
+// ssp-c at epsilon 50 has 0.8144 then, and 0.8297 from a start with the split of this run. A smaller test is within a larger one of its
+// seed. A session builds on the run that its start started from, too.
 func TestStartOfAnotherSplit(t *testing.T) {
 	first := leave(t, "--algorithm", "ssp-c", "--rounds", "1", "--seed", "1")
-	for seeds, warned := range map[string]bool{"--seed 1": false, "--seed 2 --set split.seed=1": false, "--seed 1 --set split.validation=0.1": false, "--seed 2": true, "--seed 1 --set split.test=0.2": true} {
-		args := []string{"run", "--data", "synthetic:small-100", "--algorithm", "ssp-c", "--rounds", "1", "--baselines", "quick", "--start-from", first, "--out", t.TempDir()}
-		code, _, errs := call(t, append(args, strings.Fields(seeds)...)...)
-		if code != 0 || strings.Contains(errs, "take its split, such as split.seed=1\n") != warned {
-			t.Errorf("%s: exit %d, warned %t: %s", seeds, code, !warned, errs)
+	second := leave(t, "--algorithm", "ssp-c", "--rounds", "1", "--seed", "2", "--start-from", first)
+	for settings, warned := range map[string]bool{
+		"--seed 1": false, "--seed 2 --set split.seed=1": false, "--seed 1 --set split.validation=0.1": false, "--seed 1 --set split.test=0.05": false,
+		"--seed 1 --set split.test=0.05 --set split.validation=0.1": false, "--seed 2": true, "--seed 1 --set split.test=0.2": true,
+		"--seed 1 --set split.test=0.2 --set split.validation=0.1": true,
+	} {
+		for start, want := range map[string]bool{first: warned, second: true} {
+			args := []string{"run", "--data", "synthetic:small-100", "--algorithm", "ssp-c", "--rounds", "1", "--baselines", "quick", "--start-from", start, "--out", t.TempDir()}
+			code, _, errs := call(t, append(args, strings.Fields(settings)...)...)
+			if code != 0 || strings.Contains(errs, "ratings of this test. Errors come out too small") != want {
+				t.Errorf("%s, from %s: exit %d, want a warning: %t: %s", settings, start, code, want, errs)
+			}
 		}
 	}
 }
