@@ -202,16 +202,21 @@ func TestDamagedRunIsMadeAgain(t *testing.T) {
 }
 
 // A sweep that continues after its data changed keeps the runs that are there, and says that they are of other data. The digest of a
-// run does not tell.
+// run does not tell. A folder that runs are written into is newer than they are, and its data are not.
 func TestChangedDataAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for data, changed := range map[string]string{filepath.Join(dir, "one.csv"): "one.csv", filepath.Join(dir, "set"): filepath.Join("set", "ratings.csv")} {
+	for setting, changed := range map[string]string{
+		"data=" + filepath.Join(dir, "[one].csv"): "[one].csv", "data=" + filepath.Join(dir, "set"): filepath.Join("set", "ratings.csv"),
+		"split.test-file=" + filepath.Join(dir, "test.csv"): "test.csv", "public-ids=" + filepath.Join(dir, "ids.txt"): "ids.txt",
+		"features=genres," + filepath.Join(dir, "genome.csv"): "genome.csv",
+	} {
 		file := filepath.Join(dir, changed)
+		out := filepath.Join(filepath.Dir(file), "sweep")
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		f, err := sweep.Prepare(filepath.Join(dir, "sweep"), runsOf(t, sweep.Options{}, "epsilon=1,5", "data="+data))
+		f, err := sweep.Prepare(filepath.Join(out, changed), runsOf(t, sweep.Options{}, "epsilon=1,5", setting))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,12 +227,15 @@ func TestChangedDataAreNamed(t *testing.T) {
 			finish(t, f, r)
 		}
 		now := time.Now()
-		for after, want := range map[time.Duration][]string{-time.Hour: nil, time.Hour: {data}} {
+		_, path, _ := strings.Cut(setting, "=")
+		for after, want := range map[time.Duration][]string{-time.Hour: nil, time.Hour: {strings.TrimPrefix(path, "genres,")}} {
 			if err = os.Chtimes(file, now, now.Add(after)); err != nil {
 				t.Fatal(err)
 			}
-			if err = os.Chtimes(filepath.Dir(file), now, now.Add(-time.Hour)); err != nil {
-				t.Fatal(err)
+			for _, folder := range []string{filepath.Dir(file), out} {
+				if err = os.Chtimes(folder, now, now.Add(2*time.Hour)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if list := f.Changed(); !slices.Equal(list, want) {
 				t.Errorf("%s, %v after the runs: %q changed, want %q", changed, after, list, want)

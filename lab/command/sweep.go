@@ -199,7 +199,7 @@ func prepare(ctx context.Context, s verb.Streams, path string, runs []sweep.Run)
 		s.Warn(damaged)
 	}
 	for _, data := range f.Changed() {
-		s.Warn(fmt.Errorf("%s changed after finished runs in %s, which stay as they are; for runs of the data as they are now take another --out", data, path))
+		s.Warn(fmt.Errorf("%s is newer than finished runs in %s, which stay as they are; for runs of the data as they are now take another --out", data, path))
 	}
 	return f, release, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/lists"
@@ -148,20 +149,30 @@ func (f *Folder) setAside() error {
 	return nil
 }
 
-// Changed returns the files and folders of data that are newer than a finished run of them. The digest of a run has the name of its data
-// alone, so that the run stays as it was.
+// Changed returns the paths of data, test parts, public users and features with a file that is newer than a finished run of them. The digest of
+// a run has these paths alone, so that the run stays as it was. The time of a folder tells nothing: results may be written into it.
 func (f *Folder) Changed() (list []string) {
 	for _, r := range f.Runs {
-		data := algorithm.Data.Of(r.Config)
 		made, err := os.Stat(filepath.Join(f.Path, r.Name, "summary.json"))
-		files, _ := filepath.Glob(filepath.Join(data, "*")) // of a folder
+		if err != nil {
+			continue
+		}
 		newer := func(file string) bool {
 			i, failed := os.Stat(file)
-			return failed == nil && i.ModTime().After(made.ModTime())
+			return failed == nil && i.Mode().IsRegular() && i.ModTime().After(made.ModTime())
 		}
-		if err == nil && !slices.Contains(list, data) && slices.ContainsFunc(append(files, data), newer) {
-			list = append(list, data)
+		look := func(path string) string {
+			files, _ := os.ReadDir(path) // of a folder
+			inside := func(x os.DirEntry) bool { return newer(filepath.Join(path, x.Name())) }
+			if !slices.Contains(list, path) && (newer(path) || slices.ContainsFunc(files, inside)) {
+				list = append(list, path)
+			}
+			return path
 		}
+		for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile, algorithm.PublicIDs} {
+			look(key.Of(r.Config))
+		}
+		read.MapFeatureFiles(algorithm.FeatureSpec.Of(r.Config), look)
 	}
 	return list
 }
