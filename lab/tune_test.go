@@ -299,10 +299,11 @@ func TestSearchComparesWhatIsAlike(t *testing.T) {
 		private bool
 		want    string // "" if the search runs
 	}{
-		{"public-users=0,30", true, "another metric or validation part"},
-		{"public-users=0,30", false, "another metric or validation part"},
-		{"feedback=explicit,implicit", false, "another metric or validation part"},
-		{"split.test=0.1..0.2", true, "another metric or validation part"},
+		{"public-users=0,30", true, "other data or another split"},
+		{"public-users=0,30", false, "other data or another split"},
+		{"feedback=explicit,implicit", false, "measured by r"},
+		{"split.test=0.1..0.2", true, "other data or another split"},
+		{"seed=1,2", false, ""}, // with the split.seed of the settings
 		{starts, true, "start from another run"},
 		{starts, false, ""},
 	} {
