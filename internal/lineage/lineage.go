@@ -124,7 +124,7 @@ func Read(dir string) (*algorithm.Start, error) {
 	path := filepath.Join(dir, File)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no session left a %s there: want the folder of a finished run, without donors, of an algorithm from which a session can start", dir, File)
+		return nil, fmt.Errorf("%s: no session left a %s there: want the folder of a finished run of an algorithm from which a session can start, without ratings of public users in its sums or features", dir, File)
 	}
 	if err != nil {
 		return nil, err
