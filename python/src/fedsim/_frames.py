@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import decimal
+import filecmp
 import hashlib
 import os
 import re
@@ -336,13 +337,11 @@ def data_file(
         called = re.sub(r"[^\w.-]+", "-", str(attrs["name"])) if isinstance(attrs, dict) and attrs.get("name") else "ratings"
         name = f"{called}-{digest.hexdigest()[:12]}"
         if items is None:
-            path = str(kept / f"{name}.csv")
-            os.replace(parts[0], path)
-            return path, []
+            return str(_keep(parts[0], kept / f"{name}.csv")), []
         folder = kept / name
         folder.mkdir(exist_ok=True)
         for part in parts:
-            os.replace(part, folder / part.name)
+            _keep(part, folder / part.name)
         return str(folder), [str(folder / f) if "." in f else f for f in features]  # names of columns have no dot
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -357,6 +356,13 @@ def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]], dige
     with open(path, "rb") as b:
         for block in iter(lambda: b.read(1 << 20), b""):
             digest.update(block)
+    return path
+
+
+def _keep(part: Path, path: Path) -> Path:
+    """Move a file to its path. One with the same bytes stays there with its time, by which a sweep tells that data changed."""
+    if not path.exists() or not filecmp.cmp(part, path, shallow=False):
+        os.replace(part, path)
     return path
 
 
