@@ -363,7 +363,7 @@ func (v *view) Divide(choose func(user int, items []int32, parts []byte)) [3]dat
 	for p := 1; p < len(parts); p++ {
 		parts[p] = &view{file: &packFile{footer: f.footer, offsets: make([]byte, 8)}}
 	}
-	var items [3][]int32 // of a user: all, and those of parts 1 and 2
+	var items [3][]int32 // of a user: of all parts, of part 1 and of part 2
 	var values [3][]float32
 	some, rating := make([]byte, f.Items), 0
 	for u := range f.Users {
