@@ -357,8 +357,7 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, loa
 	if err != nil {
 		return nil, err
 	}
-	Notify(startWarnings(e), s)
-	Notify(warnings, s)
+	Notify(append(startWarnings(e), warnings...), s)
 	Notify(e.Data.Notices, s)
 	return e, nil
 }
@@ -368,21 +367,24 @@ func startWarnings(e *experiment.Experiment) (list []string) {
 	if e.Start == nil {
 		return nil
 	}
-	dir, tested := e.Start.From, e.Split.Test.Unpack().ByUser()
+	dir := e.Start.From
 	for range e.Start.Sessions {
 		c, m, err := results.ReadConfig(dir)
-		parts, both := e.Split, 0
+		parts := e.Split
 		if err == nil && m.DataDigest == e.Data.Digest && m.SplitDigest != parts.Digest {
 			parts, err = experiment.Divide(c, e.Data)
 		}
 		if err != nil || m.SplitDigest != parts.Digest { // other data, or the folder of a deployment
 			break
 		}
-		if parts != e.Split {
-			parts.Train.Each(func(u, j int32, _ float32) {
-				row, _ := tested.Row(int(u))
-				if _, in := slices.BinarySearch(row, j); in {
-					both++
+		both, trained := 0, parts.Train.ByUser()
+		for u := 0; u < e.Data.Users && parts != e.Split; u++ {
+			test, _ := e.Test.Rows.Row(u)
+			trained.Lend(u, func(items []int32, _ []float32) {
+				for _, j := range items {
+					if _, in := slices.BinarySearch(test, j); in {
+						both++
+					}
 				}
 			})
 		}

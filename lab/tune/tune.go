@@ -197,7 +197,7 @@ func (s Search) compare(e *experiment.Experiment) error {
 	case m.start != s.first.start:
 		return config.Errorf("start-from: a private search has candidates that start from another run than the first, and its ε would leave that run out; search from one run")
 	case m.metric != s.first.metric:
-		return config.Errorf("a search compares runs by one metric: this candidate is measured by %s, and the first by %s; search over settings of one kind of feedback", m.metric, s.first.metric)
+		return config.Errorf("a search compares runs by one metric: this candidate is measured by %s, and the first by %s; search over algorithms that all predict ratings, or that all rank items", m.metric, s.first.metric)
 	default:
 		return config.Errorf("a search compares runs on one validation part, and this candidate has other data or another split than the first; " +
 			"search over settings of the training alone, and over seeds with one split: --set split.seed=1")
