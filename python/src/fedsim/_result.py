@@ -116,7 +116,7 @@ class Result:
 
     @cached_property
     def split(self) -> "pd.DataFrame":
-        """DataFrame : Which ratings were not for training: user, item and part (test or validation)."""
+        """DataFrame : Which ratings were not for training: user, item and part (test, validation or left-out)."""
         with open(self.folder / "split.csv", newline="", encoding="utf-8") as f:
             return read_table(f, kinds=self._kinds)
 
