@@ -206,16 +206,19 @@ func (t *Test) seen(user int) []int32 {
 
 // accuracy sets the metrics that depend on the users' relevant items, and notes each user's.
 func (m *ListMetrics) accuracy(users []listed, each *ByUser) {
+	var one ListMetrics
+	sums, ofOne := m.judging(), one.judging()
+	values := make([][]float64, len(sums))
 	for _, u := range users {
-		one := accuracyOf(u.wanted, u.list, m.K)
-		for i, of := range one.judging() {
-			*m.judging()[i].value += *of.value
-			name := fmt.Sprintf("%s@%d", of.name, m.K)
-			each.values[name] = append(each.values[name], *of.value)
+		one = accuracyOf(u.wanted, u.list, m.K)
+		for i, of := range ofOne {
+			*sums[i].value += *of.value
+			values[i] = append(values[i], *of.value)
 		}
 	}
-	for _, of := range m.judging() {
-		*of.value /= float64(len(users))
+	for i, sum := range sums {
+		*sum.value /= float64(len(users))
+		each.values[fmt.Sprintf("%s@%d", sum.name, m.K)] = values[i]
 	}
 }
 
