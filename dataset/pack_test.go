@@ -158,16 +158,29 @@ func TestPackedRatings(t *testing.T) {
 		if d := diff(part.want, part.got.Unpack()); d != "" {
 			t.Fatal(d)
 		}
-		rows, wanted := part.got.ByUser(), part.want.ByUser()
-		if rows.Len() != wanted.Len() {
-			t.Fatalf("%d rows, want %d", rows.Len(), wanted.Len())
+		packed, wanted := part.got.ByUser(), part.want.ByUser()
+		if packed.Len() != wanted.Len() {
+			t.Fatalf("%d rows, want %d", packed.Len(), wanted.Len())
 		}
-		for u := range rows.Len() {
-			items, values := rows.Row(u)
-			wantItems, wantValues := wanted.Row(u)
-			if !slices.Equal(items, wantItems) || !slices.Equal(values, wantValues) {
-				t.Fatalf("user %d: %v %v, want %v %v", u, items, values, wantItems, wantValues)
+		for _, rows := range []*dataset.Rows{packed, packed.Unpacked(0), packed.Unpacked(part.want.Len() / 2), packed.Unpacked(1 << 40), wanted.Unpacked(0)} {
+			for u := range rows.Len() {
+				items, values := rows.Row(u)
+				var lentItems []int32
+				var lentValues []float32
+				rows.Lend(u, func(items []int32, values []float32) {
+					lentItems, lentValues = slices.Clone(items), slices.Clone(values)
+				})
+				wantItems, wantValues := wanted.Row(u)
+				if !slices.Equal(items, wantItems) || !slices.Equal(values, wantValues) || !slices.Equal(lentItems, wantItems) || !slices.Equal(lentValues, wantValues) {
+					t.Fatalf("user %d: %v %v, lent %v %v, want %v %v", u, items, values, lentItems, lentValues, wantItems, wantValues)
+				}
 			}
+		}
+		held := packed.Unpacked(part.want.Len())
+		one, _ := held.Row(0)
+		again, _ := held.Row(0)
+		if len(one) > 0 && &one[0] != &again[0] {
+			t.Fatal("the first row was unpacked again")
 		}
 	}
 	h, err := split.Divide(packed, split.Params{Users: split.UsersHeldOut, Test: 0.2, Validation: 0.1, Positive: 3, Seed: 3})

@@ -110,7 +110,7 @@ func NewRatings(users, items, n int) Ratings {
 // read-only and safe for concurrent use.
 type Rows struct {
 	of    Ratings // packed, or sorted
-	start []int   // of sorted ones: row u begins at start[u] and ends before start[u+1]
+	start []int   // of rows in columns, the first ones or all: row u begins at start[u] and ends before start[u+1]
 }
 
 // ByUser returns the ratings grouped by user. Columns that are sorted already become the rows without a copy; others are sorted. The ratings
@@ -141,7 +141,7 @@ func (r *Rows) Row(u int) (items []int32, values []float32) {
 
 // Into is Row, of a packed view in the memory of what it is given, as far as that is enough.
 func (r *Rows) Into(u int, items []int32, values []float32) ([]int32, []float32) {
-	if r.Packed() {
+	if u+1 >= len(r.start) {
 		return r.of.Packed.Row(u, items, values)
 	}
 	from, to := r.start[u], r.start[u+1]
@@ -151,7 +151,7 @@ func (r *Rows) Into(u int, items []int32, values []float32) ([]int32, []float32)
 // Lend calls hear with what Row returns, which holds until hear returns: packed ratings are unpacked into memory that is used
 // again. It is safe for concurrent use, and within hear.
 func (r *Rows) Lend(u int, hear func(items []int32, values []float32)) {
-	if !r.Packed() {
+	if u+1 < len(r.start) {
 		hear(r.Row(u))
 		return
 	}
@@ -159,6 +159,26 @@ func (r *Rows) Lend(u int, hear func(items []int32, values []float32)) {
 	defer lent.Put(b)
 	b.items, b.values = r.Into(u, b.items, b.values)
 	hear(b.items, b.values)
+}
+
+// Unpacked returns the same rows. The first ones, with at most that many ratings in all, are in columns: a look at them unpacks nothing.
+// Each of these ratings takes 8 bytes.
+func (r *Rows) Unpacked(most int) *Rows {
+	if !r.Packed() {
+		return r
+	}
+	most = min(most, r.of.Len())
+	out := &Rows{of: r.of, start: make([]int, 1, r.Len()+1)}
+	out.of.Item, out.of.Value = make([]int32, 0, most), make([]float32, 0, most)
+	var b unpackedRow
+	for u := range r.Len() {
+		if b.items, b.values = r.Into(u, b.items, b.values); len(out.of.Item)+len(b.items) > most {
+			break
+		}
+		out.of.Item, out.of.Value = append(out.of.Item, b.items...), append(out.of.Value, b.values...)
+		out.start = append(out.start, len(out.of.Item))
+	}
+	return out
 }
 
 // unpackedRow is a user's row that was unpacked.

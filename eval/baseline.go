@@ -29,16 +29,14 @@ type UserMeans []float64
 func UserMean(rows *dataset.Rows, fallback float64, run protocol.Runner) UserMeans {
 	means := make(UserMeans, rows.Len())
 	run.Each(rows.Len(), func(u int) {
-		means[u] = fallback
 		rows.Lend(u, func(_ []int32, values []float32) {
-			if len(values) == 0 {
-				return
-			}
 			var sum float64
 			for _, x := range values {
 				sum += float64(x)
 			}
-			means[u] = sum / float64(len(values))
+			if means[u] = fallback; len(values) > 0 {
+				means[u] = sum / float64(len(values))
+			}
 		})
 	})
 	return means
@@ -65,21 +63,22 @@ const (
 )
 
 // Sums over items add up users part by part, so that their bits do not depend on the workers. At
-// most biasWave parts of sums are in memory at once.
+// most biasWave parts of sums are in memory at once, and of packed ratings at most biasUnpacked: half a gigabyte.
 const (
-	biasPart = 1 << 14
-	biasWave = 16
+	biasPart     = 1 << 14
+	biasWave     = 16
+	biasUnpacked = 1 << 26
 )
 
 // ItemBias fits regularised user and item biases by alternating ridge
 // regressions. It sees all ratings: it is not private.
 func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 	b := &Biases{Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
-	rows, sums, known := train.ByUser(), make([]float64, train.Items), newFame(train)
+	rows, sums, known := train.ByUser().Unpacked(biasUnpacked), make([]float64, train.Items), newFame(train)
 	b.Mean = known.mean
 	parts := (train.Users + biasPart - 1) / biasPart
 	wave := model.NewMatrix(min(biasWave, parts), train.Items)
-	for sweep := range biasSweeps + 1 { // A sweep computes a user's bias and adds it at once to the items of the next sweep.
+	for sweep := 0; ; sweep++ { // A sweep computes a user's bias and adds it at once to the items of the next sweep.
 		clear(sums)
 		for first := 0; first < parts; first += wave.Rows() {
 			n := min(wave.Rows(), parts-first)
@@ -96,9 +95,6 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 							}
 							b.Users[u] = left / (float64(len(items)) + biasRidge)
 						}
-						if sweep == biasSweeps {
-							return
-						}
 						own := b.Users[u]
 						for k, j := range items {
 							part[j] += float64(values[k]) - mean - own
@@ -111,13 +107,12 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 			}
 		}
 		if sweep == biasSweeps {
-			break
+			return b
 		}
 		for j := range b.Item {
 			b.Item[j] = sums[j] / (float64(known.ratings[j]) + biasRidge)
 		}
 	}
-	return b
 }
 
 func (b *Biases) Predict(user int, items []int32, out []float64) {

@@ -78,9 +78,7 @@ func (m *ListMetrics) named() []namedField {
 }
 
 // Names of numbers that are no metric.
-const (
-	usersName, ofUsersName, relevantName = "users", "of_users", "relevant"
-)
+const usersName, ofUsersName, relevantName = "users", "of_users", "relevant"
 
 // Named returns all numbers by name, metrics with the cutoff as in recall@10.
 func (q *ListQuality) Named() []NamedValue {
@@ -370,13 +368,8 @@ func newFame(train dataset.Ratings) fame {
 		}
 	})
 	f.mean /= float64(train.Len())
-	var order []int
-	for j, n := range f.ratings {
-		if n > 0 {
-			order = append(order, j)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return f.ratings[a] - f.ratings[b] })
+	order := slices.DeleteFunc(model.Indices(train.Items), func(j int32) bool { return f.ratings[j] == 0 })
+	slices.SortStableFunc(order, func(a, b int32) int { return f.ratings[a] - f.ratings[b] })
 	for _, j := range order[:min(len(order), max(1, len(order)/tailShare))] {
 		f.tail[j] = true
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -272,15 +273,15 @@ func (f *Folder) WriteRecord(s *algorithm.Start) error {
 
 // Newest returns the folder of the newest finished run in a folder from which a session can start, except the runs of some names.
 func Newest(dir string, except ...string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(globbed(dir), "*", lineage.File))
+	files, err := fs.Glob(os.DirFS(dir), "*/"+lineage.File)
 	if err != nil {
 		return "", err
 	}
 	var newest string
 	var at int64
 	for _, file := range files {
-		info, failed := os.Stat(file)
-		if failed != nil || slices.Contains(except, filepath.Base(filepath.Dir(file))) {
+		info, failed := os.Stat(filepath.Join(dir, file))
+		if failed != nil || slices.Contains(except, path.Dir(file)) {
 			continue // removed meanwhile, or not meant
 		}
 		if t := info.ModTime().UnixNano(); newest == "" || t > at || t == at && file > newest {
@@ -290,7 +291,7 @@ func Newest(dir string, except ...string) (string, error) {
 	if newest == "" {
 		return "", config.Errorf("start-from last: no finished run in %s left a %s; run a session first, or name its folder", dir, lineage.File)
 	}
-	return filepath.Dir(newest), nil
+	return filepath.Join(dir, path.Dir(newest)), nil
 }
 
 // Progress hears how far a run is. If Round returns an error, the run ends.

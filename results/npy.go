@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,15 +38,15 @@ func idsFile(dir, matrix string, ids []string) atomicfile.File {
 // ReadEmbeddings reads the embeddings in a folder that have a file with the ids of their rows, in
 // the order of their names. The folder is of a finished run, or of a deployment's party.
 func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
-	files, err := filepath.Glob(filepath.Join(globbed(dir), "*.npy"))
+	files, err := fs.Glob(os.DirFS(dir), "*.npy")
 	if err != nil {
 		return nil, err
 	}
 	var all []model.Embeddings
-	for _, path := range files {
-		name := strings.TrimSuffix(path, ".npy")
+	for _, file := range files {
+		path, name := filepath.Join(dir, file), strings.TrimSuffix(file, ".npy")
 		var ids []string
-		err = atomicfile.ReadJSON(name+".ids.json", &ids)
+		err = atomicfile.ReadJSON(filepath.Join(dir, name+".ids.json"), &ids)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // rows that are neither users nor items, such as an encoder's
 		}
@@ -57,17 +57,12 @@ func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, model.NewEmbeddings(filepath.Base(name), m, ids))
+		all = append(all, model.NewEmbeddings(name, m, ids))
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no embeddings with ids: want the folder of a finished run, by version 0.2 or later", dir)
 	}
 	return all, nil
-}
-
-// globbed returns path with every wildcard character escaped.
-func globbed(path string) string {
-	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
 // npyFile is a matrix in NumPy's format, row by row in float64. Only the owner may read users: they follow from exact ratings.
@@ -156,7 +151,7 @@ type part struct {
 // writeSplit writes split.csv: the part of each rating outside of training, in the order of the data. A rating in no part,
 // for example with too few stars or later than the training ratings, is left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
-	listed := []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}} // what is in a part is not left out
+	listed := []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}}
 	if h := e.Held; h != nil {
 		listed[0].name, listed[1].name = "validation-target", "test-target"
 		if !h.Seen { // else histories are the training ratings, which are not written
@@ -164,36 +159,28 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 		}
 	}
 	if e.Split.Train.Len()+e.Split.Validation.Len()+e.Split.Test.Len() < e.Data.Len() {
-		listed = append(listed, part{"", e.Split.Train}, part{"left-out", e.Data.Ratings})
+		listed = slices.Concat([]part{{"left-out", e.Data.Ratings}}, listed, []part{{"", e.Split.Train}})
 	}
 	rows := lists.Map(listed, func(p part) *dataset.Rows { return p.ByUser() })
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
-		left, in := make([][]int32, len(listed)), make([]model.Buffer, len(listed)) // items of the user in each part
+		var rated []int // by the user: each item times the number of parts, and its part
 		var line [3]string
 		for u := range e.Data.Users {
-			for i, b := range in {
-				in[i].Items, in[i].Values = rows[i].Into(u, b.Items, b.Values)
-				left[i] = in[i].Items
+			rated = rated[:0]
+			for i, r := range rows {
+				r.Lend(u, func(items []int32, _ []float32) {
+					for _, j := range items {
+						rated = append(rated, int(j)*len(rows)+i)
+					}
+				})
 			}
-			for {
-				first := -1 // the first part with the least item that is left
-				for i, part := range left {
-					if len(part) > 0 && (first < 0 || part[0] < left[first][0]) {
-						first = i
-					}
-				}
-				if first < 0 {
-					break
-				}
-				j := left[first][0]
-				for i, part := range left {
-					if len(part) > 0 && part[0] == j {
-						left[i] = part[1:]
-					}
-				}
-				if line = [3]string{e.Data.UserIDs[u], e.Data.ItemIDs[j], listed[first].name}; line[2] == "" {
+			slices.Sort(rated)
+			for k, x := range rated {
+				j, name := x/len(rows), listed[x%len(rows)].name
+				if name == "" || k+1 < len(rated) && rated[k+1]/len(rows) == j { // the last part that has the item counts
 					continue
 				}
+				line = [3]string{e.Data.UserIDs[u], e.Data.ItemIDs[j], name}
 				if err := row(line[:]...); err != nil {
 					return err
 				}
