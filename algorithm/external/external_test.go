@@ -79,7 +79,11 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 		switch h.Type {
 		case "open":
 			items = len(h.Problem.ItemIDs)
-			reply(out, fmt.Sprintf(`"type":"opened","name":"count","release":{"length":%d,"l2":20}`, items), "model", []int{items, 1}, make([]float64, items))
+			bound := ""
+			if how == "batches beside a huge coordinate" {
+				bound = `,"linf":1`
+			}
+			reply(out, fmt.Sprintf(`"type":"opened","name":"count","release":{"length":%d,"l2":20%s}`, items, bound), "model", []int{items, 1}, make([]float64, items))
 		case "contribute":
 			start, item := arrays["start"], arrays["item"]
 			n := len(start)/8 - 1
@@ -96,6 +100,9 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 				}
 				if how == "batches" {
 					v[u*items] += float64(n)
+				}
+				if how == "batches beside a huge coordinate" { // which clips to 1
+					v[u*items], v[u*items+1] = 1e12, float64(n)/12
 				}
 			}
 			seen += float64(len(item) / 8) // ratings
@@ -234,7 +241,7 @@ func TestWrongProgramsAreNamed(t *testing.T) {
 
 // TestVectorsOfOtherUsersAreRefused has programs whose vectors depend on the batch, or on what was asked before.
 func TestVectorsOfOtherUsersAreRefused(t *testing.T) {
-	for _, how := range []string{"remembers", "batches"} {
+	for _, how := range []string{"remembers", "batches", "batches beside a huge coordinate"} {
 		_, err := run(t, how, map[string]string{"epsilon": "5"})
 		if err == nil || !strings.Contains(err.Error(), "depends on other users' ratings") {
 			t.Errorf("%s: %v", how, err)

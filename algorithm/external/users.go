@@ -41,39 +41,38 @@ func arraysOf(users []model.Ratings, shift float64) []array {
 // contribute asks for the vectors of users and brings each within the bounds of the release. first is the number of the
 // first user of a simulation, which has a few users asked again; -1 of a party. count counts the vectors.
 func (x *instance) contribute(users []model.Ratings, first int, m *sent, round uint64, count *counts) ([]protocol.Vector, error) {
-	ask := func(role seat) purity.Compute {
-		return func(users []model.Ratings) ([]protocol.Vector, error) { return x.ask(role, users, m, round) }
+	ask := func(role seat, count *counts) purity.Compute {
+		return func(users []model.Ratings) ([]protocol.Vector, error) { return x.ask(role, users, m, round, count) }
 	}
-	release := x.release(round)
-	check := purity.Check{Name: name, Release: release, Round: round, First: first, Users: x.setup.Data.Users}
+	check := purity.Check{Name: name, Release: x.release(round), Round: round, First: first, Users: x.setup.Data.Users}
 	if first >= 0 && x.setup.Private() {
-		check.Again = ask(x.witness)
+		check.Again = ask(x.witness, new(counts))
 	}
-	list, err := purity.Vectors(users, ask(x.clients), check)
+	list, err := purity.Vectors(users, ask(x.clients, count), check)
+	if err == nil {
+		count.vectors.Add(int64(len(users)))
+	}
+	return list, err
+}
+
+// ask returns the vectors as they are sent, within the bounds: a huge coordinate that is clipped hides no difference of the others.
+func (x *instance) ask(p seat, users []model.Ratings, m *sent, round uint64, count *counts) ([]protocol.Vector, error) {
+	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
+	request := message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
+	release := x.release(round)
+	reply, err := p.ask(what, request, 12*int64(len(users))*int64(release.Len)+8)
 	if err != nil {
 		return nil, err
 	}
+	list, err := vectors(reply, len(users), release.Len)
+	if err != nil {
+		return nil, fmt.Errorf("external: %s: %w", what, err)
+	}
 	for u, v := range list {
-		if exceeds(v, release) {
+		if len(users[u].Items) > 0 && exceeds(v, release) {
 			count.clipped.Add(1)
 		}
 		list[u] = peruser.Clip(v, release)
-	}
-	count.vectors.Add(int64(len(users)))
-	return list, nil
-}
-
-func (x *instance) ask(p seat, users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
-	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
-	request := message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
-	length := x.release(round).Len
-	reply, err := p.ask(what, request, 12*int64(len(users))*int64(length)+8)
-	if err != nil {
-		return nil, err
-	}
-	list, err := vectors(reply, len(users), length)
-	if err != nil {
-		return nil, fmt.Errorf("external: %s: %w", what, err)
 	}
 	return list, nil
 }
