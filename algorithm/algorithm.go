@@ -261,6 +261,9 @@ type (
 	// Stopper is an Instance that waits for computations outside the process. Stop ends them at once, and what waits for
 	// them fails with [context.Canceled].
 	Stopper interface{ Stop() }
+	// Programmed is an Instance that computes by a program of the user. Program is a digest of its files: an edited program makes
+	// another run, whose ε no earlier search paid.
+	Programmed interface{ Program() string }
 	// LocalNoiser is an Instance whose parties noise their own training.
 	LocalNoiser interface {
 		// LocalSteps lists the noised steps of a party over the whole run.

@@ -97,8 +97,9 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 }
 
 type instance struct {
-	setup *algorithm.Setup
-	start *model.Matrix
+	setup  *algorithm.Setup
+	start  *model.Matrix
+	digest string // of the program
 
 	// The server's program has seen no ratings. The program of the clients of a simulation sees all of them. The
 	// witness sees few users, one at a time.
@@ -134,6 +135,7 @@ func open(s *algorithm.Setup) (*instance, error) {
 	if x.first, reply, err = x.run(); err != nil {
 		return nil, err
 	}
+	x.digest = digest(x.first.cmd.Args)
 	if x.start, err = matrix(reply); err != nil {
 		return nil, config.Errorf("external: open: %w", err)
 	}
@@ -160,10 +162,11 @@ func (x *instance) run() (*program, message, error) {
 	runtime.AddCleanup(x, func(in io.WriteCloser) { in.Close() }, p.in) //nolint:errcheck // the program ends with its input
 	x.mu.Lock()
 	x.running = append(x.running, p)
-	if x.over {
-		p.stop()
-	}
+	over := x.over
 	x.mu.Unlock()
+	if over {
+		x.Stop()
+	}
 	of := &problem{
 		ItemIDs: s.Data.ItemIDs, RatingMin: s.Data.Min - s.Data.Shift, RatingMax: s.Data.Max - s.Data.Shift,
 		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config),
@@ -195,9 +198,13 @@ func (x *instance) Stop() {
 	defer x.mu.Unlock()
 	x.over = true
 	for _, p := range x.running {
-		p.stop()
+		p.ended.Store(true)
 	}
+	kill(x.running...)
 }
+
+// Program identifies the program by what its files hold.
+func (x *instance) Program() string { return x.digest }
 
 func (x *instance) release(round uint64) protocol.Release {
 	return x.setup.Schedule.At(round).Releases[0]

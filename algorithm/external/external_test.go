@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -18,7 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim"
-	_ "github.com/fedsim/fedsim/algorithm/external"
+	"github.com/fedsim/fedsim/algorithm/external"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/internal/training"
 )
 
 // behaviour is the variable that makes this binary a program of the algorithm. Its value says which.
@@ -69,6 +72,23 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 		if h.Type == how {
 			fmt.Fprintln(out, "what a program must not print") //nolint:errcheck // the test sees it
 		}
+		write, kind := bufio.NewWriter(out), "" // the answers to a request go out together
+		switch how {
+		case "answers twice at " + h.Type:
+			kind = "twice"
+		case "answers otherwise at " + h.Type:
+			kind = "otherwise"
+		}
+		reply := func(_ io.Writer, head, name string, shape []int, x []float64) {
+			if kind == "otherwise" {
+				head = strings.ReplaceAll(head, "ed\"", "ing\"")
+			}
+			reply(write, head, name, shape, x)
+			if kind == "twice" {
+				reply(write, head, name, shape, x)
+			}
+			write.Flush() //nolint:errcheck // the test sees it
+		}
 		if how == "hangs at "+h.Type {
 			select {}
 		}
@@ -98,7 +118,7 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 				if how == "remembers" {
 					v[u*items] += seen / 10
 				}
-				if how == "batches" {
+				if how == "batches" || how == "batches with a process beside it" {
 					v[u*items] += float64(n)
 				}
 				if how == "batches beside a huge coordinate" { // which clips to 1
@@ -173,7 +193,15 @@ func run(t *testing.T, how string, settings map[string]string) (*fedsim.Result, 
 
 func runIn(ctx context.Context, t *testing.T, how string, settings map[string]string) (*fedsim.Result, error) {
 	t.Helper()
-	t.Setenv("FEDSIM_EXTERNAL", fmt.Sprintf("[%q]", os.Args[0]))
+	words := []string{os.Args[0]}
+	if strings.HasSuffix(how, "with a process beside it") {
+		words = []string{"/bin/sh", "-c", `sleep 600 >"$BESIDE" & exec "$0"`, os.Args[0]}
+	}
+	text, err := json.Marshal(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FEDSIM_EXTERNAL", string(text))
 	t.Setenv(behaviour, how)
 	var list []fedsim.Rating
 	for u := range 12 {
@@ -236,6 +264,60 @@ func TestWrongProgramsAreNamed(t *testing.T) {
 	t.Setenv("FEDSIM_EXTERNAL", "/nowhere/program")
 	if _, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: "external", Settings: map[string]string{"data": "synthetic:small"}}); err == nil || !strings.Contains(err.Error(), "/nowhere/program") {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestEachRequestHasOneAnswer has programs whose answers belong to no request, or to the next: then each later user would get
+// another user's vector.
+func TestEachRequestHasOneAnswer(t *testing.T) {
+	for _, kind := range []string{"open", "contribute", "absorb", "predict"} {
+		for how, says := range map[string]string{"answers twice at ": "it wrote more than the answer", "answers otherwise at ": `it answered "`} {
+			_, err := run(t, how+kind, map[string]string{"rounds": "2"})
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s%s: %v, want %q", how, kind, err, says)
+			}
+		}
+	}
+}
+
+// TestFailedRunLeavesNoProcess has programs that each started a process. The program of the clients ends the run.
+func TestFailedRunLeavesNoProcess(t *testing.T) {
+	gone := external.Beside(t)
+	if _, err := run(t, "batches with a process beside it", map[string]string{"epsilon": "5", "rounds": "2"}); err == nil {
+		t.Error("vectors that depend on the batch are taken")
+	}
+	gone()
+}
+
+// TestEditedProgramIsAnotherRun edits a program of several files. The ε of a private search covers only the run that won, and a checkpoint
+// continues only its own run.
+func TestEditedProgramIsAnotherRun(t *testing.T) {
+	t.Setenv(behaviour, "count")
+	t.Setenv("PROGRAM", os.Args[0])
+	of := func(dir, arguments string, files map[string]string) [2]string {
+		t.Helper()
+		for name, content := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("FEDSIM_EXTERNAL", "/bin/sh "+filepath.Join(dir, "own.sh")+" "+arguments)
+		e := opened.Experiment(t, "data=synthetic:small-100 algorithm=external epsilon=5 rounds=1")
+		return [2]string{e.Fingerprint(), training.Identity(e)}
+	}
+	here, there := t.TempDir(), t.TempDir()
+	first := of(here, "a", map[string]string{"own.sh": `exec "$PROGRAM"`, "part.sh": "", "notes.txt": ""})
+	if again := of(there, "a", map[string]string{"own.sh": `exec "$PROGRAM"`, "part.sh": ""}); again != first {
+		t.Errorf("the same program elsewhere makes another run: %v, %v", again, first)
+	}
+	for what, got := range map[string][2]string{
+		"another argument":        of(there, "b", nil),
+		"another file beside it":  of(there, "a", map[string]string{"part.sh": "#"}),
+		"another program by name": of(here, "a", map[string]string{"own.sh": ` exec "$PROGRAM"`}),
+	} {
+		if got[0] == first[0] || got[1] == first[1] {
+			t.Errorf("%s makes the same run: %v", what, got)
+		}
 	}
 }
 

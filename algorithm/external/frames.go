@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/npy"
 )
 
-// version is the version of the protocol, which algorithm/external/external.md describes.
-const version = 1
+// protocolVersion is the version of the protocol, which algorithm/external/external.md describes.
+const protocolVersion = 1
 
 // mostHeader limits the header of a reply, in bytes.
 const mostHeader = 1 << 20
@@ -47,22 +49,18 @@ func (a array) header() []byte {
 	}
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s), }", kind, shape)
 	const before, step = 10, 64 // bytes before the header; what the beginning of the numbers is a multiple of
-	for (before+len(head)+1)%step != 0 {
-		head += " "
-	}
-	head += "\n"
-	b := make([]byte, 0, before+len(head))
-	b = append(b, "\x93NUMPY\x01\x00"...)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(head)))
+	head += strings.Repeat(" ", step-1-(before+len(head))%step) + "\n"
+	b := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(head)))
 	return append(b, head...)
 }
 
 // write sends the array as an NPY file: its header, then its numbers.
-func (a array) write(w io.Writer, header []byte) error {
-	if _, err := w.Write(header); err != nil {
+func (a array) write(w io.Writer) error {
+	_, err := w.Write(a.header())
+	switch {
+	case err != nil:
 		return err
-	}
-	if a.whole != nil {
+	case a.whole != nil:
 		return binary.Write(w, binary.LittleEndian, a.whole)
 	}
 	return binary.Write(w, binary.LittleEndian, a.float)
@@ -122,34 +120,26 @@ type release struct {
 }
 
 func (m message) write(w io.Writer) error {
-	headers := make([][]byte, len(m.arrays))
-	m.Frames = make([]frame, len(m.arrays))
-	for i, a := range m.arrays {
-		headers[i] = a.header()
-		m.Frames[i] = frame{a.name, int64(len(headers[i]) + 8*a.length())}
-	}
-	head, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if _, err = w.Write(append(head, '\n')); err != nil {
-		return err
-	}
-	for i, a := range m.arrays {
-		if err = a.write(w, headers[i]); err != nil {
-			return err
+	m.Frames = lists.Map(m.arrays, func(a array) frame { return frame{a.name, int64(len(a.header()) + 8*a.length())} })
+	err := json.NewEncoder(w).Encode(m) // a line
+	for _, a := range m.arrays {
+		if err == nil {
+			err = a.write(w)
 		}
 	}
-	return nil
+	return err
 }
 
 var errProtocol = errors.New("its reply does not follow the protocol")
 
-// read reads a reply, whose arrays may have so many bytes together.
+// read reads a reply, whose arrays may have so many bytes together. The header fits into the buffer.
 func read(r *bufio.Reader, most int64) (message, error) {
 	var m message
-	head, err := line(r)
-	if err != nil {
+	head, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return m, fmt.Errorf("%w: its header has more than %d bytes", errProtocol, r.Size())
+	case err != nil:
 		return m, err
 	}
 	if err = json.Unmarshal(head, &m); err != nil {
@@ -169,20 +159,6 @@ func read(r *bufio.Reader, most int64) (message, error) {
 		m.arrays = append(m.arrays, array{f.Name, a.Shape, a.Float, a.Whole})
 	}
 	return m, nil
-}
-
-// line reads the header of a reply.
-func line(r *bufio.Reader) ([]byte, error) {
-	var all []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if all = append(all, part...); len(all) > mostHeader {
-			return nil, fmt.Errorf("%w: its header has more than %d bytes", errProtocol, mostHeader)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return all, err
-		}
-	}
 }
 
 func (m message) named(name string) (array, bool) {

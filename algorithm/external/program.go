@@ -10,12 +10,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/version"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Variable is the environment variable with the program and its arguments: words with spaces between, or a list in JSON. It
@@ -62,6 +65,30 @@ func words() ([]string, error) {
 	return list, nil
 }
 
+// digest identifies a command by the files that its words name, wherever they are, and by its other words. Beside an argument that is a
+// file, it reads all files with the same ending, which the program may import.
+func digest(words []string) string {
+	t := protocol.NewTranscript("fedsim/external/program/v1")
+	for k, word := range words {
+		files := []string{word}
+		if k == 0 {
+			files[0], _ = exec.LookPath(word)
+		} else if ext := filepath.Ext(word); ext != "" {
+			beside, _ := filepath.Glob(filepath.Join(filepath.Dir(word), "*"+ext))
+			files = append(files, beside...)
+		}
+		if i, err := os.Stat(files[0]); err != nil || !i.Mode().IsRegular() {
+			t.Text(word)
+			continue
+		}
+		for _, file := range files {
+			content, _ := version.Digest(file) // "" of a folder
+			t.Text(content)
+		}
+	}
+	return fmt.Sprintf("%x", t.Sum())
+}
+
 func start(limit time.Duration) (*program, error) {
 	list, err := words()
 	if err != nil {
@@ -69,6 +96,7 @@ func start(limit time.Duration) (*program, error) {
 	}
 	p := &program{cmd: exec.Command(list[0], list[1:]...), said: &tail{}, limit: limit}
 	p.cmd.Stderr, p.cmd.WaitDelay = p.said, time.Second
+	apart(p.cmd)
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -78,25 +106,23 @@ func start(limit time.Duration) (*program, error) {
 	if err = p.cmd.Start(); err != nil {
 		return nil, config.Errorf("%s: %w", Variable, err)
 	}
-	p.out = bufio.NewReaderSize(&watched{p.pipe, p}, 1<<16)
+	p.out = bufio.NewReaderSize(&watched{p.pipe, p}, mostHeader)
 	return p, nil
-}
-
-// stop ends the program at once, and the call that waits for it.
-func (p *program) stop() {
-	p.ended.Store(true)
-	p.kill()
 }
 
 // stopping is the time that a program has to end when its input does.
 const stopping = 300 * time.Millisecond
 
-// kill ends the process, and what waits for it. A process that the program started may hold the pipes.
-func (p *program) kill() {
-	_ = p.in.Close() // a program of the Python package ends, with all processes that it started
-	_ = p.pipe.Close()
+// kill ends programs with the processes that they started, and what waits for them.
+func kill(all ...*program) {
+	for _, p := range all {
+		_ = p.in.Close() // a program of the Python package ends
+		_ = p.pipe.Close()
+	}
 	time.Sleep(stopping)
-	_ = p.cmd.Process.Kill() // it may have ended meanwhile
+	for _, p := range all {
+		end(p.cmd.Process) // it may have ended meanwhile
+	}
 }
 
 // watched moves bytes, and takes a pause of more than the limit for a program that hangs.
@@ -126,7 +152,7 @@ func (w *watched) Write(b []byte) (n int, err error) {
 func (p *program) within(do func()) {
 	t := time.AfterFunc(p.limit, func() {
 		p.hung.Store(true)
-		p.kill()
+		kill(p)
 	})
 	defer t.Stop()
 	do()
@@ -139,12 +165,18 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 	if p.broken != nil {
 		return message{}, p.broken
 	}
-	m.Version = version
+	m.Version = protocolVersion
 	const forHeaders = 1 << 16
 	var reply message
-	err := m.write(&watched{p: p})
+	var err error
+	if err = p.unasked(); err == nil {
+		err = m.write(&watched{p: p})
+	}
 	if err == nil {
 		reply, err = read(p.out, most+forHeaders)
+	}
+	if want := strings.TrimSuffix(m.Type, "e") + "ed"; err == nil && reply.Type != want && reply.Type != "error" {
+		err = fmt.Errorf("%w: it answered %.60q, and %q is due", errProtocol, reply.Type, want)
 	}
 	switch {
 	case err != nil:
@@ -157,16 +189,30 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 	return reply, nil
 }
 
+// unasked refuses a program that wrote more than its answers: the next answer would belong to an earlier request.
+func (p *program) unasked() error {
+	const look = 100 * time.Microsecond
+	if pipe, ok := p.pipe.(interface{ SetReadDeadline(time.Time) error }); p.out.Buffered() == 0 && ok && pipe.SetReadDeadline(time.Now().Add(look)) == nil {
+		_, _ = p.out.Peek(1)
+		_ = pipe.SetReadDeadline(time.Time{})
+	}
+	if more, _ := p.out.Peek(min(p.out.Buffered(), 60)); len(more) > 0 {
+		return fmt.Errorf("%w: it wrote more than the answer: %q", errProtocol, more)
+	}
+	return nil
+}
+
 // why says why the program does not answer. It is over then.
 func (p *program) why(what string, err error) error {
 	if errors.Is(err, errProtocol) {
-		p.kill()
+		kill(p)
 		_ = p.cmd.Wait()
 		return fmt.Errorf("external: %s: %w; a program that prints must print to stderr", what, err)
 	}
 	_ = p.in.Close()
 	var waited error
 	p.within(func() { waited = p.cmd.Wait() }) // it may have closed its output alone
+	end(p.cmd.Process)
 	said := p.said.String()
 	if said != "" {
 		said = "; it last wrote:\n" + said

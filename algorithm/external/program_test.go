@@ -45,7 +45,7 @@ func TestHungProgramsAreKilled(t *testing.T) {
 func TestStopEndsAProgramThatHangs(t *testing.T) {
 	p := started(t, "hangs at open", time.Hour)
 	x := &instance{running: []*program{p}}
-	time.AfterFunc(time.Millisecond, x.Stop)
+	time.AfterFunc(100*time.Millisecond, x.Stop)
 	if _, err := p.ask("open", opening, 1000); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that the call was cancelled", err)
 	}
@@ -54,12 +54,10 @@ func TestStopEndsAProgramThatHangs(t *testing.T) {
 	}
 }
 
-// TestProcessOfAKilledProgramHoldsNothingUp has a program that started another process, which holds its output.
+// TestProcessOfAKilledProgramHoldsNothingUp has a program that started another process, which holds its output. Both end.
 func TestProcessOfAKilledProgramHoldsNothingUp(t *testing.T) {
-	if _, err := os.Stat("/bin/sh"); err != nil {
-		t.Skip("no shell")
-	}
-	t.Setenv(Variable, `["/bin/sh", "-c", "sleep 60 & sleep 60"]`)
+	gone := beside(t)
+	t.Setenv(Variable, `["/bin/sh", "-c", "sleep 600 >$BESIDE & sleep 600"]`)
 	p, err := start(100 * time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
@@ -71,4 +69,5 @@ func TestProcessOfAKilledProgramHoldsNothingUp(t *testing.T) {
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("it took %v to give up", took)
 	}
+	gone()
 }

@@ -69,10 +69,10 @@ func (x *instance) ask(p seat, users []model.Ratings, m *sent, round uint64, cou
 		return nil, fmt.Errorf("external: %s: %w", what, err)
 	}
 	for u, v := range list {
-		if len(users[u].Items) > 0 && exceeds(v, release) {
+		list[u] = peruser.Clip(v, release)
+		if len(users[u].Items) > 0 && shorter(list[u], v) {
 			count.clipped.Add(1)
 		}
-		list[u] = peruser.Clip(v, release)
 	}
 	return list, nil
 }
@@ -133,18 +133,16 @@ func sparse(reply message, list []protocol.Vector, length int) error {
 	return nil
 }
 
-func exceeds(v protocol.Vector, r protocol.Release) bool {
+// shorter reports whether a clipped vector is shorter than it was, by more than rounding.
+func shorter(clipped, v protocol.Vector) bool {
 	const rounding = 1e-9
-	var l1, squares, most float64
-	count := 0
-	for _, y := range v.Value {
-		if y != 0 {
-			a := math.Abs(y)
-			count, l1, squares, most = count+1, l1+a, squares+a*a, max(most, a)
+	sum := func(v protocol.Vector) (l1 float64) {
+		for _, y := range v.Value {
+			l1 += math.Abs(y)
 		}
+		return l1
 	}
-	beyond := func(norm, bound float64) bool { return bound > 0 && norm > bound*(1+rounding) }
-	return count > r.MaxNonZero || beyond(math.Sqrt(squares), r.L2) || beyond(l1, r.L1) || beyond(most, r.LInf)
+	return sum(v) > sum(clipped)*(1+rounding)
 }
 
 // predict asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.

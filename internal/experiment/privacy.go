@@ -71,6 +71,14 @@ func (e *Experiment) readSearch() error {
 	return nil
 }
 
+// FilesDigest is of what a run reads besides its ratings: the features of items and the program of an own algorithm.
+func (e *Experiment) FilesDigest() string {
+	if own, ok := e.instance.(algorithm.Programmed); ok {
+		return e.FeaturesDigest() + own.Program()
+	}
+	return e.FeaturesDigest()
+}
+
 // FeaturesDigest is of what the features of items hold; "" without features.
 func (e *Experiment) FeaturesDigest() string {
 	if e.Features == nil {
@@ -79,11 +87,11 @@ func (e *Experiment) FeaturesDigest() string {
 	return e.Features.Digest
 }
 
-// Fingerprint returns a digest of a training: its data, its noise, its start and every setting that changes the model. Noise
+// Fingerprint returns a digest of a training: its data, its noise, its start, its program and every setting that changes the model. Noise
 // that clients draw has other bits than noise of a sum, and mode active loses clients at other stages.
 func (e *Experiment) Fingerprint() string {
 	t := protocol.NewTranscript("fedsim/searched/v1").Bytes(e.session[:]).Uint(algorithm.Seed.Of(e.Config)).
-		Text(e.Data.Digest).Text(e.Split.Digest).Text(e.FeaturesDigest())
+		Text(e.Data.Digest).Text(e.Split.Digest).Text(e.FilesDigest())
 	for _, k := range e.About().Used() {
 		draws := k == algorithm.NoiseDraw.Key && algorithm.NoiseDraw.Is(e.Config, "client") || k == algorithm.Mode.Key && algorithm.Mode.Is(e.Config, "active")
 		if !aside(k) || draws {

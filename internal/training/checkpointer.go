@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -216,22 +215,17 @@ func readCheckpoint(path string) (*checkpoint, error) {
 
 // write leaves the checkpoint at a path: as a whole, or not at all.
 func (c *checkpoint) write(path string) error {
-	var body bytes.Buffer
-	if err := gob.NewEncoder(&body).Encode(*c); err != nil {
+	body := bytes.NewBuffer(append([]byte(checkpointDomain), make([]byte, sha256.Size)...))
+	if err := gob.NewEncoder(body).Encode(*c); err != nil {
 		return err
 	}
-	sum := sha256.Sum256(body.Bytes())
-	return atomicfile.Replace(path, func(w io.Writer) (err error) {
-		for _, part := range [][]byte{[]byte(checkpointDomain), sum[:], body.Bytes()} {
-			if err == nil {
-				_, err = w.Write(part)
-			}
-		}
-		return err
-	})
+	at := body.Bytes()[len(checkpointDomain):]
+	sum := sha256.Sum256(at[sha256.Size:])
+	copy(at, sum[:])
+	return atomicfile.Replace(path, atomicfile.Content(body.Bytes()))
 }
 
-// Identity returns a digest of all that determines a run's bits, except the program: settings, data and session. It does
+// Identity returns a digest of all that determines a run's bits, except fedsim itself: settings, data, own program and session. It does
 // not depend on the folder of results, the names of files, or the number of goroutines.
 func Identity(e *experiment.Experiment) string {
 	c := e.Config
@@ -239,7 +233,7 @@ func Identity(e *experiment.Experiment) string {
 		c.Reset(key)
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%x\n", c.YAML(), e.Data.Digest, e.FeaturesDigest(), e.Split.Digest, e.Session()) //nolint:errcheck // a hash does not fail
+	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%x\n", c.YAML(), e.Data.Digest, e.FilesDigest(), e.Split.Digest, e.Session()) //nolint:errcheck // a hash does not fail
 	return hex.EncodeToString(h.Sum(nil))
 }
 

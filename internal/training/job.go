@@ -21,13 +21,13 @@ import (
 
 // Run trains an experiment through the simulator, or where all ratings are in one place,
 // and measures the model and what it is compared with.
-func Run(ctx context.Context, e *experiment.Experiment, p results.Progress) (*Result, error) {
-	defer stopWith(ctx, e)()
+func Run(ctx context.Context, e *experiment.Experiment, p results.Progress) (_ *Result, err error) {
+	defer stopWith(ctx, e, &err)()
 	j := newJob(e, p)
-	if err := j.train(ctx); err != nil {
+	if err = j.train(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.compare(ctx); err != nil {
+	if err = j.compare(ctx); err != nil {
 		return nil, err
 	}
 	return j.result, nil
@@ -210,7 +210,7 @@ func (j *job) baseline(ctx context.Context, b algorithm.Baseline) error {
 			if wrong != nil {
 				return wrong
 			}
-			defer stopWith(ctx, e)()
+			defer stopWith(ctx, e, &err)()
 			lap = b.Name
 			p, err = j.runVariant(ctx, b.Name, e)
 		}
@@ -246,13 +246,19 @@ func orEnd[T any](ctx context.Context, do func() (T, error)) (x T, err error) {
 	}
 }
 
-// stopWith stops what an instance waits for outside the process when the context ends. The returned function detaches it.
-func stopWith(ctx context.Context, e *experiment.Experiment) (detach func() bool) {
+// stopWith stops what an instance waits for outside the process when the context ends. The returned function detaches it, and stops
+// what waits there after an error: a program that hangs would stay, with the processes that it started.
+func stopWith(ctx context.Context, e *experiment.Experiment, err *error) (detach func()) {
 	s, ok := e.Instance().(algorithm.Stopper)
 	if !ok {
-		return func() bool { return false }
+		return func() {}
 	}
-	return context.AfterFunc(ctx, s.Stop)
+	stop := context.AfterFunc(ctx, s.Stop)
+	return func() {
+		if stop() && *err != nil {
+			s.Stop()
+		}
+	}
 }
 
 // runVariant runs a named variant of the experiment and returns its model.

@@ -41,11 +41,11 @@ type KeepOptions struct {
 // trained and measured. If a baseline fails after that, the folder stays without the missing
 // baselines, and Keep returns both the result and the error. It also returns both if the folder
 // cannot be written.
-func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how KeepOptions) (*Result, error) {
+func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how KeepOptions) (_ *Result, err error) {
 	if how.Engine != nil && how.Resume {
 		return nil, errors.New("only runs of the simulator can be gone on with")
 	}
-	defer stopWith(ctx, e)()
+	defer stopWith(ctx, e, &err)()
 	k, err := newCheckpointer(e, p, how)
 	if err != nil {
 		return nil, err
