@@ -199,6 +199,18 @@ func TestDamagedRunIsMadeAgain(t *testing.T) {
 	if kept, err := filepath.Glob(filepath.Join(f.Path, "."+cut+".damaged*", "summary.json")); err != nil || len(kept) != 2 {
 		t.Errorf("beside the run are %q, %v; want both damaged ones", kept, err)
 	}
+	for what, content := range map[string]string{"no summary": "", "null": "null", "a name twice": `{"test_rmse":1,"test_rmse":2}`} {
+		err := os.Remove(filepath.Join(f.Path, cut, "summary.json"))
+		if err == nil && content != "" {
+			err = os.WriteFile(filepath.Join(f.Path, cut, "summary.json"), []byte(content), 0o600)
+		}
+		if err == nil {
+			f, err = sweep.Prepare(f.Path, f.Runs)
+		}
+		if failures, failed := r.Run(t.Context(), f); err != nil || failed != nil || len(failures) != 0 || len(f.Damaged) != 1 {
+			t.Errorf("%s: %v, %v, %v; the run is made again, and %v", what, err, failed, failures, f.Damaged)
+		}
+	}
 }
 
 // A sweep that continues after its data changed keeps the runs that are there, and says that they are of other data. The digest of a

@@ -348,9 +348,6 @@ func (f *Folder) Discard() {
 // lockName is a file in the hidden folder of a run under way, locked by its process.
 const lockName = ".lock"
 
-// errHeld is returned by lock if a living process holds the lock.
-var errHeld = errors.New("the lock is held")
-
 // hidden matches the hidden folder of a run under way: the run's name and a value of rand.Text.
 var hidden = regexp.MustCompile(`^\.(.+)-[A-Z2-7]{26}$`)
 
@@ -358,7 +355,7 @@ var hidden = regexp.MustCompile(`^\.(.+)-[A-Z2-7]{26}$`)
 // makes the folder if there is none. waits is called if another process holds the lock. The error is the context's if that
 // ends first. On systems without locks Alone returns at once.
 func Alone(ctx context.Context, dir string, waits func()) (release func(), err error) {
-	if err = os.MkdirAll(dir, 0o777); err != nil || !locks {
+	if err = os.MkdirAll(dir, 0o777); err != nil || !atomicfile.LocksFolders {
 		return func() {}, err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o666)
@@ -366,20 +363,17 @@ func Alone(ctx context.Context, dir string, waits func()) (release func(), err e
 		return nil, err
 	}
 	free := func() { f.Close() } //nolint:errcheck // which frees the lock
-	if lock(f, false) == nil {
+	if atomicfile.Lock(f, false, false) == nil {
 		return free, nil
 	}
 	waits()
-	held := make(chan error, 1)
-	go func() { held <- lock(f, true) }()
+	held := make(chan struct{})
+	go func() { _ = atomicfile.Lock(f, false, true); close(held) }() // a file system without locks lets all in
 	select {
-	case err = <-held:
-		return free, err
+	case <-held:
+		return free, nil
 	case <-ctx.Done():
-		go func() { // the file stays open until lock has returned
-			<-held //nolint:errcheck // the file is closed whether it was locked or not
-			free()
-		}()
+		go func() { <-held; free() }() // the file stays open until it is locked
 		return nil, ctx.Err()
 	}
 }
@@ -391,10 +385,8 @@ func (f *Folder) reserve(temporary string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer dir.Close()                      //nolint:errcheck // it is only locked
-	if err = lock(dir, true); err != nil { // one process at a time looks and reserves; it holds the lock for an instant
-		return err
-	}
+	defer dir.Close()                     //nolint:errcheck // it is only locked
+	_ = atomicfile.Lock(dir, false, true) // one process at a time looks and reserves, where folders can be locked; it holds the lock for an instant
 	files, err := dir.ReadDir(-1)
 	if err != nil {
 		return err
@@ -417,21 +409,21 @@ func (f *Folder) reserve(temporary string) (err error) {
 		return err
 	}
 	f.temporary = temporary
-	if f.lock, err = os.Create(filepath.Join(temporary, lockName)); err != nil {
-		return err
+	if f.lock, err = os.Create(filepath.Join(temporary, lockName)); err == nil {
+		_ = atomicfile.Lock(f.lock, false, true)
 	}
-	return lock(f.lock, true)
+	return err
 }
 
 // abandon removes the hidden folder of a run whose process is gone, and reports whether it is still held. A
-// folder without a lock file is left alone: its owner is unknown.
+// folder without a lock file is left alone: its owner is unknown. So is any folder where nothing can be locked.
 func abandon(path string) (held bool, err error) {
 	l, err := os.Open(filepath.Join(path, lockName))
 	if err != nil {
 		return false, nil //nolint:nilerr // see above
 	}
 	defer l.Close() //nolint:errcheck // it is only locked
-	if errors.Is(lock(l, false), errHeld) {
+	if !atomicfile.LocksFolders || atomicfile.Lock(l, false, false) != nil {
 		return true, nil
 	}
 	return false, os.RemoveAll(path)

@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/lists"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -97,9 +98,8 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 }
 
 type instance struct {
-	setup  *algorithm.Setup
-	start  *model.Matrix
-	digest string // of the program
+	setup *algorithm.Setup
+	start *model.Matrix
 
 	// The server's program has seen no ratings. The program of the clients of a simulation sees all of them. The
 	// witness sees few users, one at a time.
@@ -135,7 +135,6 @@ func open(s *algorithm.Setup) (*instance, error) {
 	if x.first, reply, err = x.run(); err != nil {
 		return nil, err
 	}
-	x.digest = digest(x.first.cmd.Args)
 	if x.start, err = matrix(reply); err != nil {
 		return nil, config.Errorf("external: open: %w", err)
 	}
@@ -160,11 +159,7 @@ func (x *instance) run() (*program, message, error) {
 		return nil, message{}, err
 	}
 	runtime.AddCleanup(x, func(in io.WriteCloser) { in.Close() }, p.in) //nolint:errcheck // the program ends with its input
-	x.mu.Lock()
-	x.running = append(x.running, p)
-	over := x.over
-	x.mu.Unlock()
-	if over {
+	if locked.Get(&x.mu, func() bool { x.running = append(x.running, p); return x.over }) {
 		x.Stop()
 	}
 	of := &problem{
@@ -181,11 +176,7 @@ func (x *instance) run() (*program, message, error) {
 
 // take returns a program that has seen nothing yet.
 func (x *instance) take() (*program, error) {
-	x.mu.Lock()
-	p := x.first
-	x.first = nil
-	x.mu.Unlock()
-	if p != nil {
+	if p := locked.Get(&x.mu, func() (p *program) { p, x.first = x.first, nil; return p }); p != nil {
 		return p, nil
 	}
 	p, _, err := x.run()
@@ -202,9 +193,6 @@ func (x *instance) Stop() {
 	}
 	kill(x.running...)
 }
-
-// Program identifies the program by what its files hold.
-func (x *instance) Program() string { return x.digest }
 
 func (x *instance) release(round uint64) protocol.Release {
 	return x.setup.Schedule.At(round).Releases[0]

@@ -224,10 +224,8 @@ func (b *blocks[T]) find(of job, number int) *block[T] {
 const (
 	blockBytes = 8 << 20
 	mostUsers  = 256
+	fewBlocks  = 4 // are kept at least: the workers of a run are within a few blocks of each other
 )
-
-// fewBlocks is the number of blocks that are kept at least: the workers of a run are within a few blocks of each other.
-const fewBlocks = 4
 
 // newBlocks returns blocks for results of so many numbers a user. At most so many bytes are kept, or else a few blocks.
 func newBlocks[T any](numbers, most int) *blocks[T] {

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// apart puts a command and the processes that it will start into a group of their own.
-func apart(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-
-// end ends a process that started apart, and its group.
-func end(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
+func init() {
+	apart = func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+	end = func(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
+}

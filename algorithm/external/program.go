@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/locked"
 	"github.com/fedsim/fedsim/internal/version"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // Variable is the environment variable with the program and its arguments: words with spaces between, or a list in JSON. It
@@ -65,11 +66,12 @@ func words() ([]string, error) {
 	return list, nil
 }
 
-// digest identifies a command by the files that its words name, wherever they are, and by its other words. Beside an argument that is a
-// file, it reads all files with the same ending, which the program may import.
-func digest(words []string) string {
-	t := protocol.NewTranscript("fedsim/external/program/v1")
-	for k, word := range words {
+// Program identifies the program by what its files hold, wherever they are, and by its other words. Its files are the command, and each
+// argument that is a file with all files beside it that have the same ending, which the program may import.
+func (x *instance) Program() string {
+	list, _ := words() // the program has started
+	var all []string
+	for k, word := range list {
 		files := []string{word}
 		if k == 0 {
 			files[0], _ = exec.LookPath(word)
@@ -78,16 +80,21 @@ func digest(words []string) string {
 			files = append(files, beside...)
 		}
 		if i, err := os.Stat(files[0]); err != nil || !i.Mode().IsRegular() {
-			t.Text(word)
-			continue
+			files, all = nil, append(all, word)
 		}
 		for _, file := range files {
 			content, _ := version.Digest(file) // "" of a folder
-			t.Text(content)
+			all = append(all, content)
 		}
 	}
-	return fmt.Sprintf("%x", t.Sum())
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, "\x00"))))
 }
+
+// apart puts a command and what it starts into a group of processes, and end ends the group. Without groups a process ends alone.
+var (
+	apart = func(*exec.Cmd) {}
+	end   = func(p *os.Process) { _ = p.Kill() }
+)
 
 func start(limit time.Duration) (*program, error) {
 	list, err := words()
@@ -167,9 +174,8 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 	}
 	m.Version = protocolVersion
 	const forHeaders = 1 << 16
-	var reply message
-	var err error
-	if err = p.unasked(); err == nil {
+	reply, err := message{}, p.unasked()
+	if err == nil {
 		err = m.write(&watched{p: p})
 	}
 	if err == nil {
@@ -181,12 +187,10 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 	switch {
 	case err != nil:
 		p.broken = p.why(what, err)
-		return reply, p.broken
 	case reply.Type == "error":
 		p.broken = fmt.Errorf("external: %s: %s", what, strings.TrimSpace(reply.Error))
-		return reply, p.broken
 	}
-	return reply, nil
+	return reply, p.broken
 }
 
 // unasked refuses a program that wrote more than its answers: the next answer would belong to an earlier request.
@@ -236,15 +240,13 @@ type tail struct {
 const mostKept = 2000
 
 func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, b...)
-	t.kept = append([]byte(nil), t.kept[max(0, len(t.kept)-mostKept):]...)
+	locked.Do(&t.mu, func() {
+		t.kept = append(t.kept, b...)
+		t.kept = append([]byte(nil), t.kept[max(0, len(t.kept)-mostKept):]...)
+	})
 	return len(b), nil
 }
 
 func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.kept))
+	return locked.Get(&t.mu, func() string { return strings.TrimSpace(string(t.kept)) })
 }

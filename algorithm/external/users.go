@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm/internal/purity"
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
@@ -68,9 +69,10 @@ func (x *instance) ask(p seat, users []model.Ratings, m *sent, round uint64, cou
 	if err != nil {
 		return nil, fmt.Errorf("external: %s: %w", what, err)
 	}
+	const rounding = 1e-9
 	for u, v := range list {
 		list[u] = peruser.Clip(v, release)
-		if len(users[u].Items) > 0 && shorter(list[u], v) {
+		if len(users[u].Items) > 0 && l1(v) > l1(list[u])*(1+rounding) {
 			count.clipped.Add(1)
 		}
 	}
@@ -81,11 +83,8 @@ func (x *instance) ask(p seat, users []model.Ratings, m *sent, round uint64, cou
 func vectors(reply message, n, length int) ([]protocol.Vector, error) {
 	list := make([]protocol.Vector, n)
 	if dense, ok := reply.named("vectors"); ok {
-		if len(dense.shape) != 2 || dense.shape[0] != n || dense.shape[1] != length {
-			return nil, fmt.Errorf("it returned an array of shape %v; (%d, %d) is needed, a row for each user", dense.shape, n, length)
-		}
-		if dense.float == nil {
-			return nil, fmt.Errorf("it returned an array of whole numbers; floats are needed")
+		if len(dense.shape) != 2 || dense.shape[0] != n || dense.shape[1] != length || dense.float == nil {
+			return nil, fmt.Errorf("it returned an array of shape %v; (%d, %d) is needed, a row of floats for each user", dense.shape, n, length)
 		}
 		for u := range list {
 			list[u] = protocol.Vector{Value: dense.float[u*length : (u+1)*length]}
@@ -94,13 +93,12 @@ func vectors(reply message, n, length int) ([]protocol.Vector, error) {
 		return nil, err
 	}
 	for u, v := range list {
-		for k, y := range v.Value {
-			if math.IsNaN(y) || math.IsInf(y, 0) {
-				if v.Index != nil {
-					k = int(v.Index[k])
-				}
-				return nil, fmt.Errorf("coordinate %d of row %d is %v; all must be finite", k, u, y)
+		if k := dense.NotFinite(v.Value); k >= 0 {
+			y := v.Value[k]
+			if v.Index != nil {
+				k = int(v.Index[k])
 			}
+			return nil, fmt.Errorf("coordinate %d of row %d is %v; all must be finite", k, u, y)
 		}
 	}
 	return list, nil
@@ -133,16 +131,12 @@ func sparse(reply message, list []protocol.Vector, length int) error {
 	return nil
 }
 
-// shorter reports whether a clipped vector is shorter than it was, by more than rounding.
-func shorter(clipped, v protocol.Vector) bool {
-	const rounding = 1e-9
-	sum := func(v protocol.Vector) (l1 float64) {
-		for _, y := range v.Value {
-			l1 += math.Abs(y)
-		}
-		return l1
+// l1 returns a vector's L1 norm, which clipping to any bound makes smaller.
+func l1(v protocol.Vector) (norm float64) {
+	for _, y := range v.Value {
+		norm += math.Abs(y)
 	}
-	return sum(v) > sum(clipped)*(1+rounding)
+	return norm
 }
 
 // predict asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.

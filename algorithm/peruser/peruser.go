@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
-	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/internal/purity"
@@ -18,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/modelserver"
-	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -180,16 +177,6 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 	m := &modelserver.Matrix{Matrix: x.start.Clone()}
 	return &strategy{x, &modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session, Name: x.about.Name, Domain: stateDomain, Shared: m}, m}, nil
 }
-
-// program is a digest of this process's program, which has the functions.
-var program = sync.OnceValue(func() string {
-	path, _ := os.Executable()
-	digest, _ := version.Digest(path)
-	return digest
-})
-
-// Program identifies the functions: only the same binary has the same ones for certain.
-func (x *instance) Program() string { return program() }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
 

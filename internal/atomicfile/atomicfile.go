@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/fedsim/fedsim/internal/strictjson"
 )
 
 // Write puts data under the path, in place of an old file, and returns once the data survive a
@@ -40,13 +42,17 @@ func WriteJSON(path string, v any) error {
 	return Write(path, append(b, '\n'), 0o644)
 }
 
-// ReadJSON reads what WriteJSON wrote. An error names the file, and wraps fs.ErrNotExist if there is none.
+// ErrHeld is the error of [Lock] for a file that another process holds.
+var ErrHeld = errors.New("another process holds the file")
+
+// ReadJSON reads what WriteJSON wrote. An error names the file, and wraps fs.ErrNotExist if there is none. A name twice in an object is
+// an error: readers differ about which of the values counts.
 func ReadJSON(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if err = json.Unmarshal(b, v); err != nil {
+	if err = cmp.Or(json.Unmarshal(b, v), strictjson.Once(b)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -101,3 +101,15 @@ func TestFailureLeavesWhatWasThere(t *testing.T) {
 		t.Errorf("the folder holds %v; want only the folder that was there", entries)
 	}
 }
+
+// Readers of JSON differ about a name that is there twice: Go and Python take the last value, others the first.
+func TestReadJSONRefusesANameTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "summary.json")
+	if err := os.WriteFile(path, []byte(`{"privacy":{"epsilon":9,"delta":1,"epsilon":1}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all any
+	if err := atomicfile.ReadJSON(path, &all); err == nil || !strings.Contains(err.Error(), `summary.json: the name "epsilon" is there twice`) {
+		t.Errorf("%v, %v", all, err)
+	}
+}

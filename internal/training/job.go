@@ -246,17 +246,17 @@ func orEnd[T any](ctx context.Context, do func() (T, error)) (x T, err error) {
 	}
 }
 
-// stopWith stops what an instance waits for outside the process when the context ends. The returned function detaches it, and stops
-// what waits there after an error: a program that hangs would stay, with the processes that it started.
+// stopWith stops what an instance waits for outside the process when the context ends, or when the returned function finds an error.
 func stopWith(ctx context.Context, e *experiment.Experiment, err *error) (detach func()) {
-	s, ok := e.Instance().(algorithm.Stopper)
-	if !ok {
-		return func() {}
-	}
-	stop := context.AfterFunc(ctx, s.Stop)
-	return func() {
-		if stop() && *err != nil {
+	stop := func() {
+		if s, ok := e.Instance().(algorithm.Stopper); ok {
 			s.Stop()
+		}
+	}
+	cancel := context.AfterFunc(ctx, stop)
+	return func() {
+		if cancel() && *err != nil {
+			stop()
 		}
 	}
 }

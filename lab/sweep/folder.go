@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -115,25 +114,21 @@ func (f *Folder) Finished(r Run) bool { return f.summary(r) == nil }
 
 // summary says why a run has no summary that can be read.
 func (f *Folder) summary(r Run) error {
+	var of any
 	name := filepath.Join(f.Path, r.Name, "summary.json")
-	b, err := os.ReadFile(name)
-	if err != nil {
+	if err := atomicfile.ReadJSON(name, &of); errors.Is(err, fs.ErrNotExist) || err == nil && of != nil {
 		return err
 	}
-	if !json.Valid(b) {
-		return fmt.Errorf("%s is cut off or damaged", name)
-	}
-	return nil
+	return fmt.Errorf("%s is cut off or damaged", name)
 }
 
-// setAside renames the folders of runs whose summary is there and cannot be read, so that they run again under their names.
+// setAside renames the folders of runs whose summary is missing or cannot be read, so that they run again under their names.
 func (f *Folder) setAside() error {
 	for _, r := range f.Runs {
-		why := f.summary(r)
-		if why == nil || errors.Is(why, fs.ErrNotExist) {
+		why, from := f.summary(r), filepath.Join(f.Path, r.Name)
+		if _, err := os.Lstat(from); why == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		from := filepath.Join(f.Path, r.Name)
 		to := filepath.Join(f.Path, "."+r.Name+".damaged")
 		for n := 2; ; n++ {
 			if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {

@@ -110,7 +110,7 @@ func openLog(path string, k Kind, flag int) (*fileLog, error) {
 	}
 	l := &fileLog{path: path, file: f}
 	for until := time.Now().Add(lockWait); ; time.Sleep(lockWait / 20) {
-		if err = LockFile(f, flag == os.O_RDONLY); err == nil || time.Now().After(until) {
+		if err = atomicfile.Lock(f, flag == os.O_RDONLY, false); err == nil || time.Now().After(until) {
 			break
 		}
 	}

@@ -174,7 +174,7 @@ func LockKey(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = store.LockFile(f, false); errors.Is(err, store.ErrLocked) {
+	if err = atomicfile.Lock(f, false, false); errors.Is(err, atomicfile.ErrHeld) {
 		_ = f.Close() // only read
 		return nil, cli.Misusef("--key %s: another process on this machine runs with this key; stop it first", path)
 	}
