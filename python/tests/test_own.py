@@ -48,6 +48,7 @@ def test_a_lie_changes_nothing(ratings: dict, tmp_path: Path, how: dict) -> None
 @pytest.mark.parametrize("bad, where, says", [
     ("raise", "contribute", r"contribute of round 1, for 120 users: RuntimeError: a fault of mine \(.*algorithms.py:\d+: raise"),
     ("crash", "contribute", r"the program ended: exit status 7; it last wrote:\n(.*\n)*last words"),
+    ("reads", "contribute", "contribute of round 1, for 120 users: EOFError: EOF when reading a line"),  # requests are not its input
     ("nan", "contribute", "coordinate 5 of row 0 is NaN"),
     ("shape", "contribute", r"an array of shape \[120 79\]; \(120, 80\) is needed"),
     ("hang", "contribute", "gave no sign for 1s and was stopped"),

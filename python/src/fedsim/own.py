@@ -553,9 +553,11 @@ def main(args: Optional[List[str]] = None) -> None:
     args = sys.argv[1:] if args is None else args
     if len(args) not in (2, 3):
         sys.exit("usage: python -m fedsim.serve FILE CLASS [PARAMETERS]")
-    replies = os.fdopen(os.dup(1), "wb")
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)  # what the algorithm reads, or a process that it starts, must not be a request
     os.dup2(2, 1)  # what the algorithm prints must not be taken for a reply
-    for pipe in (0, replies.fileno()):
+    for pipe in (requests.fileno(), replies.fileno()):
         _widen(pipe)
     _keep_memory()
     if hasattr(os, "setpgid"):
@@ -563,8 +565,7 @@ def main(args: Optional[List[str]] = None) -> None:
             os.setpgid(0, 0)
         if os.getpgrp() == os.getpid():
             atexit.register(_end_others)
-    _end_with(0)
-    requests = sys.stdin.buffer
+    _end_with(requests.fileno())
     serving.append(os.path.basename(args[0]))
     sys.path.insert(0, os.path.dirname(os.path.abspath(args[0])))
     try:
