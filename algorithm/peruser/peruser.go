@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"os"
 	"slices"
+	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/internal/purity"
@@ -16,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/modelserver"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -63,7 +66,11 @@ func New(p Algorithm) (algorithm.Algorithm, error) {
 	if p.Release == nil || p.Start == nil || p.Contribute == nil || p.Absorb == nil || p.Predict == nil || p.Rounds < 1 || p.Rank < 1 {
 		return nil, fmt.Errorf("algorithm: %q: every function but Rows, and at least one round and rank 1, are needed", p.Name)
 	}
-	return &registered{p, algorithm.About{
+	name := "model"
+	if p.Rows == nil {
+		name, p.Rows = itemMatrix, func(s *algorithm.Setup) []string { return s.Data.ItemIDs }
+	}
+	return &registered{p, name, algorithm.About{
 		Name: p.Name, Help: p.Help, Paper: p.Paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
 		Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
 		Keys:   append(append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.Rank.Key, algorithm.NoiseDraw.Key), p.Keys...),
@@ -89,9 +96,13 @@ func (p Algorithm) MustRegister() {
 	}
 }
 
+// itemMatrix is the model's name if it has a row for each item.
+const itemMatrix = "item_embeddings"
+
 type registered struct {
 	Algorithm
-	about algorithm.About
+	matrix string // the name of the model's file
+	about  algorithm.About
 }
 
 func (a *registered) About() *algorithm.About { return &a.about }
@@ -112,7 +123,7 @@ func copied(r model.Ratings) model.Ratings {
 func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	open := public(s)
 	start := a.Start(open)
-	if rows := a.rows(open); start.Rows() != len(rows) {
+	if rows := a.Rows(open); start.Rows() != len(rows) {
 		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d items or names of Rows", a.about.Name, start.Rows(), len(rows))
 	}
 	r := a.Release(open)
@@ -127,12 +138,12 @@ func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 
 func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s, train := public(&algorithm.Setup{Config: c, Data: set}), &algorithm.Setup{Train: files.Train()}
-	m, err := files.Matrix(a.matrix(), len(a.rows(s)), a.Start(s).Cols())
+	m, err := files.Matrix(a.matrix, len(a.Rows(s)), a.Start(s).Cols())
 	if err != nil {
 		return nil, err
 	}
 	items := m
-	if a.Rows != nil {
+	if a.matrix != itemMatrix {
 		items = model.NewMatrix(set.Items, 0) // no embedding: no item is like another
 	}
 	popular := make([]float64, set.Items)
@@ -143,27 +154,22 @@ func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Fil
 	}, nil
 }
 
-func (a *registered) rows(s *algorithm.Setup) []string {
-	if a.Rows != nil {
-		return a.Rows(s)
-	}
-	return s.Data.ItemIDs
-}
-
-// matrix is the name of the model's file.
-func (a *registered) matrix() string {
-	if a.Rows != nil {
-		return "model"
-	}
-	return "item_embeddings"
-}
-
 type instance struct {
 	*registered
 	setup *algorithm.Setup
 	open  *algorithm.Setup // without ratings, for the functions
 	start *model.Matrix
 }
+
+// program is a digest of this executable, which holds the functions of its own algorithms.
+var program = sync.OnceValue(func() string {
+	path, _ := os.Executable()
+	digest, _ := version.Digest(path)
+	return digest
+})
+
+// Program makes a run of another executable another run.
+func (*instance) Program() string { return program() }
 
 func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 	b, err := model.NewBroadcast(shared, x.start.Rows(), x.start.Cols())
@@ -198,7 +204,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []model.Embeddings{model.NewEmbeddings(x.matrix(), m, x.rows(x.open))}, nil
+	return []model.Embeddings{model.NewEmbeddings(x.matrix, m, x.Rows(x.open))}, nil
 }
 
 func (x *instance) Baselines() []algorithm.Baseline {
@@ -239,8 +245,8 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	if err != nil {
 		return nil, err
 	}
-	rows := map[string][]string{c.matrix(): c.rows(c.open)}
-	return &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m}}, Rows: rows}, nil
+	rows := map[string][]string{c.matrix: c.Rows(c.open)}
+	return &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: c.matrix, Matrix: m}}, Rows: rows}, nil
 }
 
 // trainer is one user's side: of a user of a simulation, by its number, or of a party with its own ratings.
@@ -331,18 +337,8 @@ func Clip(v protocol.Vector, r protocol.Release) protocol.Vector {
 
 // numbersOf returns the coordinates that are neither 0 nor NaN, in memory of their own.
 func numbersOf(v protocol.Vector) protocol.Vector {
-	listed := len(v.Index)
-	single := v.Index != nil && v.Block <= 1 && v.Factor == nil
-	if !single {
-		listed = 0
-		v.Each(func(_ int, x float64) {
-			if x != 0 {
-				listed++
-			}
-		})
-	}
-	out := protocol.Vector{Index: make([]uint32, 0, listed), Value: slices.Grow([]float64(nil), listed)}
-	if !single {
+	out := protocol.Vector{Index: make([]uint32, 0, len(v.Value)), Value: make([]float64, 0, len(v.Value))}
+	if v.Index == nil || v.Block > 1 || v.Factor != nil {
 		v.Each(func(j int, x float64) {
 			if x != 0 && !math.IsNaN(x) {
 				out.Index, out.Value = append(out.Index, uint32(j)), append(out.Value, x)

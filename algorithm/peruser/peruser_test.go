@@ -1,9 +1,11 @@
 package peruser_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +183,21 @@ func TestScheduleIsCalibrated(t *testing.T) {
 	planned, err := e.Planned()
 	if err != nil || !(planned.Epsilon <= 4 && planned.Epsilon > 3.99) || r.Noise.Kind != protocol.Split || !(r.Noise.Variance > 0) {
 		t.Errorf("noise %+v costs %v, %v; want all of the 4", r.Noise, planned, err)
+	}
+}
+
+// TestRebuiltProgramIsAnotherRun: what identifies a run has the digest of the executable.
+func TestRebuiltProgramIsAnotherRun(t *testing.T) {
+	e, err := open(t, "count-firsts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := e.FilesDigest(), fmt.Sprintf("%x", sha256.Sum256(executable)); got != want {
+		t.Errorf("digest %s, want %s of this executable", got, want)
 	}
 }
 
