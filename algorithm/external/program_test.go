@@ -27,7 +27,7 @@ var opening = message{Type: "open", Problem: &problem{ItemIDs: []string{"a"}}}
 func TestHungProgramsAreKilled(t *testing.T) {
 	for _, how := range []string{"hangs at open", "closes its output at open"} {
 		p := started(t, how, 100*time.Millisecond)
-		late := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
+		late := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
 		_, err := p.ask("open", opening, 1000)
 		if err == nil || !strings.Contains(err.Error(), "gave no sign for 100ms and was stopped; external.limit is the limit") {
 			t.Errorf("%s: %v", how, err)

@@ -91,7 +91,7 @@ def found(root, scratch, args, name, file, right, wrong, packages):
     mistaken.write_text(text.replace(right, wrong))
     overlay.write_text(json.dumps({"Replace": {str(path): str(mistaken)}}))
     short = ["-short"] if args.short else []
-    run = subprocess.run(["go", "test", "-overlay", overlay, "-count=1", *packages, *short], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    run = subprocess.run(["go", "test", "-overlay", overlay, "-count=1", "-failfast", *packages, *short], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     failed = re.findall(r"^--- FAIL: (\S+)", run.stdout, re.M)
     if run.returncode and not failed:  # it does not compile
         print(f"{name}:\n{run.stdout}")
