@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
-	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/internal/purity"
@@ -161,15 +159,8 @@ type instance struct {
 	start *model.Matrix
 }
 
-// program is a digest of this executable, which holds the functions of its own algorithms.
-var program = sync.OnceValue(func() string {
-	path, _ := os.Executable()
-	digest, _ := version.Digest(path)
-	return digest
-})
-
-// Program makes a run of another executable another run.
-func (*instance) Program() string { return program() }
+// Program makes a run of another executable, which holds the functions, another run.
+func (*instance) Program() string { return version.Executable() }
 
 func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 	b, err := model.NewBroadcast(shared, x.start.Rows(), x.start.Cols())

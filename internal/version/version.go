@@ -53,11 +53,16 @@ var Get = sync.OnceValue(func() Info {
 		info.Revision = archived
 	default:
 		info.Revision = unknown
-		if path, err := os.Executable(); err == nil {
-			info.Binary, _ = Digest(path) // without it only the binary is unknown
-		}
+		info.Binary = Executable()
 	}
 	return info
+})
+
+// Executable is the digest of this program's file; "" if it cannot be read.
+var Executable = sync.OnceValue(func() string {
+	path, _ := os.Executable()
+	digest, _ := Digest(path)
+	return digest
 })
 
 // State sets the revision of a program that its own tests start many times. Without it each start reads the
