@@ -236,7 +236,10 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 		k := config.Find(s.Key)
 		number := k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed)
 		if number && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, "..")) { // as sweeps take it
-			several := map[bool]string{true: fmt.Sprintf("; for several: fedsim sweep --%s %s", s.Key, s.Value)}[Has("sweep")]
+			several := ""
+			if Has("sweep") {
+				several = fmt.Sprintf("; for several: fedsim sweep --%s %s", s.Key, s.Value)
+			}
 			return nil, cli.Misusef("%s: this command takes one value%s", s.Origin, several)
 		}
 	}
