@@ -93,7 +93,7 @@ func (r *featureReader) part(part string) error {
 		return r.listed(part, theList, fmt.Sprintf(none, s.Name, "genres"), lists.Map(s.Genres, alike))
 	case part == featureYear:
 		return years(func(year int) weighted { return period(year, "%ds", year/10*10) })
-	case part == featureRater && s.Raters != nil:
+	case part == RatersCategory && s.Raters != nil:
 		return r.raters()
 	case column >= 0:
 		return r.listed(part, theList, "the column of items.csv is empty", lists.Map(s.Columns[column].Values, alike))
@@ -448,14 +448,14 @@ func parseWeight(b []byte) (float64, error) {
 	return w, nil
 }
 
-// featureRater is the category that the ratings of public users are.
-const featureRater = "rater"
+// RatersCategory is the name of the category of features that the ratings of public users are.
+const RatersCategory = "rater"
 
 // raters adds the ratings of public users. A rating that is not above 0 cannot be a weight and is left
 // out. A user without a remaining rating is left out too.
 func (r *featureReader) raters() error {
 	public := r.set.Raters
-	t, err := r.category(featureRater, "public users")
+	t, err := r.category(RatersCategory, "public users")
 	if err != nil {
 		return err
 	}

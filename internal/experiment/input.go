@@ -286,8 +286,8 @@ func (e *Experiment) Record(s server.Strategy, trained *model.Trained, skipped i
 	if !ok || !durable || !e.About().Has(algorithm.StartFrom.Key) {
 		return nil, nil
 	}
-	if gave := e.About().Donors; e.Data.Raters != nil &&
-		(gave != nil && gave(e.Config) || strings.Contains(algorithm.FeatureSpec.Of(e.Config), "rater")) {
+	open := e.Features != nil && slices.ContainsFunc(e.Features.Categories, func(c dataset.Category) bool { return c.Name == read.RatersCategory })
+	if gave := e.About().Donors; e.Data.Raters != nil && (open || gave != nil && gave(e.Config)) {
 		return nil, nil // a later session would have what donors gave, and its epsilon would not say so
 	}
 	released, err := x.Record(strategy, trained)

@@ -189,7 +189,11 @@ func TestStartOfAnotherSplit(t *testing.T) {
 // TestNoSessionStartsFromOpenRatings checks that a run leaves no record to start from if its features hold ratings that users gave
 // openly. These users may be clients of a later session, and its ε would leave those ratings out.
 func TestNoSessionStartsFromOpenRatings(t *testing.T) {
-	for features, kept := range map[string]bool{"auto": false, "genres": true} {
+	file := filepath.Join(t.TempDir(), "raters.csv") // the name of a file says nothing
+	if err := os.WriteFile(file, []byte("item_id,category,value\n1,kind,x\n2,kind,y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for features, kept := range map[string]bool{"auto": false, "genres": true, "genres," + file: true, "genres,rater": false} {
 		folder := leave(t, "--algorithm", "dp-cmf", "--rounds", "1", "--public-users", "20", "--features", features)
 		if _, err := os.Stat(filepath.Join(folder, lineage.File)); kept != (err == nil) {
 			t.Errorf("features %s: %v; want a record: %t", features, err, kept)
