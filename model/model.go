@@ -210,6 +210,14 @@ func (m *Matrix) Cols() int { return m.cols }
 // Row is row i itself, not a copy.
 func (m *Matrix) Row(i int) []float64 { return m.data[i*m.cols : (i+1)*m.cols : (i+1)*m.cols] }
 
+// AppendRows appends a copy of rows to dst.
+func (m *Matrix) AppendRows(dst []float64, rows []int32) []float64 {
+	for _, i := range rows {
+		dst = append(dst, m.Row(int(i))...)
+	}
+	return dst
+}
+
 // Data is the matrix row by row, not a copy.
 func (m *Matrix) Data() []float64 { return m.data }
 
@@ -225,7 +233,7 @@ func (m *Matrix) Encode() []byte { return AppendSingles(make([]byte, 0, 4*len(m.
 // EncodedSize is the length in bytes of an encoded matrix.
 func EncodedSize(rows, cols int) int { return 4 * rows * cols }
 
-// Broadcast reads single rows of an encoded matrix in place, so that a user decodes only
+// Broadcast reads rows of an encoded matrix in place, so that a user decodes only
 // the rows of items that it rated.
 type Broadcast struct {
 	b    []byte
@@ -241,21 +249,22 @@ func NewBroadcast(b []byte, rows, cols int) (Broadcast, error) {
 	return Broadcast{b: b, cols: cols}, nil
 }
 
-// Row decodes row j into dst and returns it. Coordinates that are not finite are returned
+// AppendRows decodes rows and appends them to dst. Coordinates that are not finite are appended
 // as they are; a contribution computed from them breaks its bounds and is not sent.
-func (b Broadcast) Row(j int, dst []float64) []float64 {
-	at := b.b[4*j*b.cols:]
-	for i := range b.cols {
-		dst[i] = SingleAt(at, i)
+func (b Broadcast) AppendRows(dst []float64, rows []int32) []float64 {
+	for _, j := range rows {
+		for i := range b.cols {
+			dst = append(dst, SingleAt(b.b[4*int(j)*b.cols:], i))
+		}
 	}
-	return dst[:b.cols]
+	return dst
 }
 
 // Matrix decodes the whole.
 func (b Broadcast) Matrix() *Matrix {
 	m := NewMatrix(len(b.b)/4/b.cols, b.cols)
-	for j := range m.rows {
-		b.Row(j, m.Row(j))
+	for i := range m.data {
+		m.data[i] = SingleAt(b.b, i)
 	}
 	return m
 }

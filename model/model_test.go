@@ -22,8 +22,8 @@ func TestBroadcast(t *testing.T) {
 	if got := b.Matrix().Data(); !slices.Equal(got, v.Data()) {
 		t.Errorf("decoded %v", got)
 	}
-	if got := b.Row(1, make([]float64, 2)); !slices.Equal(got, []float64{0.5, 3}) {
-		t.Errorf("row 1 is %v", got)
+	if got := b.AppendRows([]float64{9}, []int32{1, 0}); !slices.Equal(got, []float64{9, 0.5, 3, v.Row(0)[0], v.Row(0)[1]}) {
+		t.Errorf("rows 1 and 0 behind a 9 are %v", got)
 	}
 	if _, err := model.NewBroadcast(v.Encode()[1:], 2, 2); err == nil {
 		t.Error("a broadcast of the wrong length was accepted")

@@ -53,11 +53,14 @@ func NewUsers(p *Params, n int, all model.RatingsByUser, kept *model.RowArena) [
 func (t *User) ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(int(t.at), in) }
 
 // fit runs the fit, and keeps u_i.
-func (t *User) fit(r model.Ratings, v rows) {
+func (t *User) fit(r model.Ratings, v model.Broadcast) {
 	if t.U == nil {
 		t.U = t.kept.Row(int(t.at))
 	}
-	t.params.fit(r, v, t.U)
+	f := fittings.Get().(*fitting)
+	defer fittings.Put(f)
+	f.rows = v.AppendRows(f.rows[:0], r.Items)
+	t.params.fit(r.Values, t.U, f)
 }
 
 // Finished reports whether stage 3 has run.
@@ -79,7 +82,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	defer memory.Return()
 	r := t.ratings(memory)
 	if t.U == nil {
-		t.fit(r, v.Row)
+		t.fit(r, v)
 	}
 	if len(r.Items) == 0 {
 		return []protocol.Vector{{Index: []uint32{}}}, nil
@@ -100,10 +103,10 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 // rated row -2u(x_j - <u, v_j>).
 func (t *User) gradient(r model.Ratings, v model.Broadcast) protocol.Vector {
 	d := t.params.Rank
-	g := protocol.Vector{Index: make([]uint32, len(r.Items)), Block: d, Value: make([]float64, len(r.Items)*d)}
+	g := protocol.Vector{Index: make([]uint32, len(r.Items)), Block: d, Value: v.AppendRows(make([]float64, 0, len(r.Items)*d), r.Items)}
 	for k, j := range r.Items {
 		g.Index[k] = uint32(j)
-		row := v.Row(int(j), g.Value[k*d:(k+1)*d])
+		row := g.Value[k*d : (k+1)*d]
 		Project(row, t.params.MaxRating) // the bound holds for feasible rows, and rounding may lead out
 		slope := -2 * (float64(r.Values[k]) - model.Dot(t.U, row))
 		for i := range d {
@@ -128,7 +131,7 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	}
 	memory := model.Borrow()
 	defer memory.Return()
-	t.fit(t.ratings(memory), v.Row)
+	t.fit(t.ratings(memory), v)
 	t.tuned = true
 	return nil
 }
@@ -214,13 +217,12 @@ type Fit struct {
 	Ridge float64 // weight of the start, in ratings: an item's embedding starts with ‖v‖² = mean
 }
 
-// rows gives item embeddings; dst is scratch of the rank's length.
-type rows func(j int, dst []float64) []float64
-
 // User fits a user against V and returns u.
 func (p Params) User(r model.Ratings, v *model.Matrix) []float64 {
-	u := make([]float64, p.Rank)
-	p.fit(r, func(j int, _ []float64) []float64 { return v.Row(j) }, u)
+	f, u := fittings.Get().(*fitting), make([]float64, p.Rank)
+	defer fittings.Put(f)
+	f.rows = v.AppendRows(f.rows[:0], r.Items)
+	p.fit(r.Values, u, f)
 	return u
 }
 
@@ -228,26 +230,25 @@ func (p Params) User(r model.Ratings, v *model.Matrix) []float64 {
 type fitting struct {
 	gram                 []float64 // rank x rank
 	right, scratch, grad []float64
+	rows                 []float64 // the embeddings of a user's items, one behind the other
 }
 
 var fittings = sync.Pool{New: func() any { return new(fitting) }}
 
-// fit writes the fit to u. It works on the Gram matrix Σ v vᵀ, so that a step costs p² for any
-// number of ratings.
-func (p *Params) fit(r model.Ratings, v rows, u []float64) {
+// fit writes the fit of a user's ratings of the items of f.rows to u. It works on the Gram matrix Σ v vᵀ, so that a step
+// costs p² for any number of ratings.
+func (p *Params) fit(ratings []float32, u []float64, f *fitting) {
 	start := p.startValue()
 	for i := range u {
 		u[i] = start
 	}
-	if len(r.Items) == 0 {
+	if len(ratings) == 0 {
 		return
 	}
-	f := fittings.Get().(*fitting)
-	defer fittings.Put(f)
 	if d := p.Rank; len(f.right) != d {
 		f.gram, f.right, f.scratch, f.grad = make([]float64, d*d), make([]float64, d), make([]float64, d), make([]float64, d)
 	}
-	p.normalEquations(r, v, f)
+	p.normalEquations(ratings, f)
 	// The trace bounds the largest eigenvalue, so that 1/trace is a step
 	// that never overshoots.
 	var trace float64
@@ -273,18 +274,18 @@ func (p *Params) fit(r model.Ratings, v rows, u []float64) {
 }
 
 // normalEquations computes Σ v vᵀ + ridge·mean·I and Σ x v + ridge·mean·start.
-func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
-	d, gram, right := p.Rank, f.gram, f.right
+func (p *Params) normalEquations(ratings []float32, f *fitting) {
+	d, gram, right, rows := p.Rank, f.gram, f.right, f.rows
 	clear(gram)
 	clear(right)
 	var gram1, right1 float64 // the sums at rank 1, the default of small budgets, which stay in registers
-	for k, j := range r.Items {
-		row := v(int(j), f.scratch)
-		x := float64(r.Values[k])
-		if len(row) == 1 {
-			gram1, right1 = gram1+row[0]*row[0], right1+x*row[0]
+	for k, rating := range ratings {
+		x := float64(rating)
+		if d == 1 {
+			gram1, right1 = gram1+rows[k]*rows[k], right1+x*rows[k]
 			continue
 		}
+		row := rows[k*d : (k+1)*d]
 		for a, va := range row {
 			right[a] += x * va
 			g := gram[a*d : a*d+a+1]
@@ -332,14 +333,13 @@ func (p Params) eachUser(rows *dataset.Rows, v *model.Matrix, run protocol.Runne
 // trainAlone returns a user's embedding after stage 3. Its rows of V are a user's own, since no
 // other row is touched. They are not kept, because no prediction of a training rating is needed.
 func (p Params) trainAlone(r model.Ratings, start *model.Matrix, steps int) []float64 {
-	u, memory, at := p.User(r, start), alones.Get().(*[]float64), 0
-	defer alones.Put(memory)
-	all := slices.Grow((*memory)[:0], len(r.Items)*p.Rank)[:len(r.Items)*p.Rank]
-	*memory = all
-	for k, x := range r.Values {
-		v := all[k*p.Rank : (k+1)*p.Rank]
-		copy(v, start.Row(int(r.Items[k])))
-		for range steps {
+	f, u := fittings.Get().(*fitting), make([]float64, p.Rank)
+	defer fittings.Put(f)
+	f.rows = start.AppendRows(f.rows[:0], r.Items)
+	p.fit(r.Values, u, f)
+	for range steps {
+		for k, x := range r.Values {
+			v := f.rows[k*p.Rank : (k+1)*p.Rank]
 			slope, norm := (float64(x)-model.Dot(u, v))/p.MaxRating, 0.
 			for i, y := range v { // as Project does, in one loop
 				if y += slope * u[i]; y < 0 {
@@ -351,15 +351,9 @@ func (p Params) trainAlone(r model.Ratings, start *model.Matrix, steps int) []fl
 			Shrink(v, norm, p.MaxRating)
 		}
 	}
-	p.fit(r, func(int, []float64) []float64 { // asks for the rows in the order of the ratings
-		at += p.Rank
-		return all[at-p.Rank : at]
-	}, u)
+	p.fit(r.Values, u, f)
 	return u
 }
-
-// alones lends the rows of one user after the other.
-var alones = sync.Pool{New: func() any { return new([]float64) }}
 
 // Pass takes one projected gradient step on u_i and v_j for each rating, in the given order: plain
 // stochastic gradient descent on ratings in one place. users, items and values hold the user, the

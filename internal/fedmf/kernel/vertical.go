@@ -73,11 +73,7 @@ func (t *Vertical) Finished() bool { return t.finished }
 
 // start returns the party's part of the common start of V.
 func (t *Vertical) start() *model.Matrix {
-	all, v := t.params.StartItems(), model.NewMatrix(len(t.Own), t.params.Rank)
-	for k, j := range t.Own {
-		copy(v.Row(k), all.Row(int(j)))
-	}
-	return v
+	return model.Wrap(len(t.Own), t.params.Rank, t.params.StartItems().AppendRows(nil, t.Own))
 }
 
 // receive takes up a broadcast U. A party that trains alone takes only the first, and its own

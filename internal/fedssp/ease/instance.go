@@ -400,10 +400,7 @@ func (private) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*
 	}
 	var chosen *model.Matrix
 	if p.top > 0 {
-		chosen = model.NewMatrix(p.top, p.columns())
-		for k, j := range p.choose(p.popularityOf(counts.Data())).items {
-			copy(chosen.Row(k), vectors.Row(int(j)))
-		}
+		chosen = model.Wrap(p.top, p.columns(), vectors.AppendRows(nil, p.choose(p.popularityOf(counts.Data())).items))
 	}
 	l := p.newLinear(counts.Data(), chosen)
 	out := &algorithm.Saved{Items: vectors, Popularity: make([]float64, p.items), Score: func(user int, to []float64) {
