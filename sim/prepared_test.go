@@ -65,7 +65,7 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 		Presence: true, Grace: time.Second, Gather: time.Hour})
 	to := protocol.Party{Role: protocol.Aggregator}
 	for c := range protocol.ClientID(n) {
-		f.arrive(epoch, arrival{to: to, what: protocol.Connected{Client: c, Connection: uint64(c) + 1}})
+		f.queue.arrive(epoch, arrival{to: to, what: protocol.Connected{Client: c, Connection: uint64(c) + 1}})
 	}
 	instead := make(map[protocol.ClientID]role)
 	f.listen(instead)
@@ -76,11 +76,11 @@ func TestRoundWaitsForClientsThatDie(t *testing.T) {
 				Entropy: f.streams.Client(int(c)), Rounds: rounds, Last: 1})
 		}}
 		m.dies = func() {
-			f.arrive(f.now.Add(time.Millisecond), arrival{to: to, what: protocol.Disconnected{Client: c, Connection: uint64(c) + 1}})
+			f.queue.arrive(f.now.Add(time.Millisecond), arrival{to: to, what: protocol.Disconnected{Client: c, Connection: uint64(c) + 1}})
 			back := f.now.Add(down)
-			f.arrive(back, arrival{to: protocol.ClientParty(c), what: protocol.Start{}})
-			f.arrive(back.Add(time.Millisecond), arrival{to: to, what: protocol.Registered{Client: c}})
-			f.arrive(back.Add(time.Millisecond), arrival{to: to, what: protocol.Connected{Client: c, Connection: n + uint64(c) + 1}})
+			f.queue.arrive(back, arrival{to: protocol.ClientParty(c), what: protocol.Start{}})
+			f.queue.arrive(back.Add(time.Millisecond), arrival{to: to, what: protocol.Registered{Client: c}})
+			f.queue.arrive(back.Add(time.Millisecond), arrival{to: to, what: protocol.Connected{Client: c, Connection: n + uint64(c) + 1}})
 		}
 		instead[c] = m
 	}

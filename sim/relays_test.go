@@ -135,7 +135,7 @@ func (r *relays) route(e protocol.Envelope) (to protocol.Party, ok bool) {
 		r.down += int64(protocol.Size(e.Message))
 		if !r.failed[e.To.Client] && r.fails(e.To.Client, e.Message) {
 			r.failed[e.To.Client] = true
-			r.f.arrive(r.f.now.Add(r.f.cfg.Network.Latency), arrival{to: e.From, what: protocol.RelayLost{Number: int(e.To.Client)}})
+			r.f.queue.arrive(r.f.now.Add(r.f.cfg.Network.Latency), arrival{to: e.From, what: protocol.RelayLost{Number: int(e.To.Client)}})
 		}
 		return e.To, !r.failed[e.To.Client]
 	}

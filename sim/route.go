@@ -52,7 +52,7 @@ func (f *federation) send(e protocol.Envelope) error {
 	if to != e.To {
 		a.what = protocol.Received{Envelope: e}
 	}
-	f.arrive(f.now.Add(delay), a)
+	f.queue.arrive(f.now.Add(delay), a)
 	return nil
 }
 

@@ -172,7 +172,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 }
 
 func (f *federation) run(ctx context.Context) (*Outcome, error) {
-	f.arrive(epoch, arrival{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}})
+	f.queue.arrive(epoch, arrival{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}})
 	for {
 		i := f.queue.next()
 		if i == nil {
@@ -326,7 +326,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 		}
 	}
 	if !eff.Wake.IsZero() {
-		f.arrive(eff.Wake, arrival{to: a.to, what: protocol.Tick{}})
+		f.queue.arrive(eff.Wake, arrival{to: a.to, what: protocol.Tick{}})
 	}
 	for _, w := range eff.Work {
 		due := f.now
@@ -337,5 +337,3 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	}
 	return nil
 }
-
-func (f *federation) arrive(t time.Time, a arrival) { f.queue.arrive(t, a) }

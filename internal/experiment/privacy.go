@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -87,11 +88,11 @@ func (e *Experiment) FeaturesDigest() string {
 	return e.Features.Digest
 }
 
-// Fingerprint returns a digest of a training: its data, its noise, its start, its program and every setting that changes the model. Noise
-// that clients draw has other bits than noise of a sum, and mode active loses clients at other stages.
+// Fingerprint returns a digest of a training: its data, its noise, its start, its program, the version of fedsim and every setting that
+// changes the model. Noise that clients draw has other bits than noise of a sum, and mode active loses clients at other stages.
 func (e *Experiment) Fingerprint() string {
 	t := protocol.NewTranscript("fedsim/searched/v1").Bytes(e.session[:]).Uint(algorithm.Seed.Of(e.Config)).
-		Text(e.Data.Digest).Text(e.Split.Digest).Text(e.FilesDigest())
+		Text(e.Data.Digest).Text(e.Split.Digest).Text(e.FilesDigest()).Text(version.Program())
 	for _, k := range e.About().Used() {
 		draws := k == algorithm.NoiseDraw.Key && algorithm.NoiseDraw.Is(e.Config, "client") || k == algorithm.Mode.Key && algorithm.Mode.Is(e.Config, "active")
 		if !aside(k) || draws {

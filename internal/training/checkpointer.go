@@ -88,7 +88,7 @@ func (k *checkpointer) afterRound(metrics []results.Metrics, attempts []experime
 	if err != nil {
 		return err
 	}
-	c := checkpoint{Version: programVersion(), Identity: k.identity, Rounds: len(metrics), Metrics: encoded, Attempts: attempts}
+	c := checkpoint{Version: version.Program(), Identity: k.identity, Rounds: len(metrics), Metrics: encoded, Attempts: attempts}
 	if err = take(&c); err != nil {
 		return err
 	}
@@ -188,15 +188,10 @@ func decodeCheckpoint(b []byte) (*checkpoint, error) {
 	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&c); err != nil {
 		return nil, fmt.Errorf("the checkpoint cannot be read: %w", err)
 	}
-	if here := programVersion(); c.Version != here {
+	if here := version.Program(); c.Version != here {
 		return nil, fmt.Errorf("the checkpoint is of fedsim %s, and this is %s, which may compute other bits", c.Version, here)
 	}
 	return &c, nil
-}
-
-func programVersion() string {
-	v := version.Get()
-	return v.Version + " " + v.Source()
 }
 
 const checkpointExt = ".checkpoint"

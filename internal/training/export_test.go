@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -17,7 +18,7 @@ func Pause(took time.Duration) time.Duration { return pause(took) }
 
 // WriteCheckpoint writes one of a run of so many rounds.
 func WriteCheckpoint(path string, rounds int) error {
-	c := checkpoint{Version: programVersion(), Identity: "made up", Rounds: rounds, Run: sim.Snapshot{Strategy: make([]byte, 1<<16)}}
+	c := checkpoint{Version: version.Program(), Identity: "made up", Rounds: rounds, Run: sim.Snapshot{Strategy: make([]byte, 1<<16)}}
 	return c.write(path)
 }
 

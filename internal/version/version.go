@@ -58,6 +58,15 @@ var Get = sync.OnceValue(func() Info {
 	return info
 })
 
+// Program names the source of this program in full. Programs of one name compute the same bits.
+func Program() string {
+	info := Get()
+	if info.Modified {
+		info.Binary = Executable()
+	}
+	return info.Version + " " + info.Source()
+}
+
 // Executable is the digest of this program's file; "" if it cannot be read.
 var Executable = sync.OnceValue(func() string {
 	path, _ := os.Executable()

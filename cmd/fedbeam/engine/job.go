@@ -31,7 +31,7 @@ func newJob(e *experiment.Experiment, x exchange, shards int) Job {
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key} { // the program's
 		asked.Reset(key)
 	}
-	j := Job{Version: programVersion(), Identity: training.Identity(e), Exchange: string(x), Shards: shards}
+	j := Job{Version: version.Program(), Identity: training.Identity(e), Exchange: string(x), Shards: shards}
 	for _, key := range asked.Differs(config.Config{}) {
 		j.Settings = append(j.Settings, config.Setting{Key: key.Name, Value: asked.Text(key), Origin: key.Name})
 	}
@@ -121,13 +121,8 @@ func (j Job) site(ctx context.Context) (*site, error) {
 	return o.site, o.err
 }
 
-func programVersion() string {
-	v := version.Get()
-	return v.Version + " " + v.Source()
-}
-
 func (j Job) open(ctx context.Context) (*site, error) {
-	if here := programVersion(); here != j.Version {
+	if here := version.Program(); here != j.Version {
 		return nil, fmt.Errorf("a worker is of fedbeam %s, and the program of %s, which may compute other bits", here, j.Version)
 	}
 	c, err := config.Resolve(j.Settings)

@@ -60,21 +60,16 @@ func (t *Vertical) Embeddings() *model.Matrix {
 	return v
 }
 
-// exact returns V_k as the party trains it.
+// exact returns V_k as the party trains it: at first its part of the common start of V.
 func (t *Vertical) exact() *model.Matrix {
 	if t.steps == nil {
-		return t.start()
+		return model.Wrap(len(t.Own), t.params.Rank, t.params.StartItems().AppendRows(nil, t.Own))
 	}
 	return t.steps.v
 }
 
 // Finished reports whether the last steps have been taken.
 func (t *Vertical) Finished() bool { return t.finished }
-
-// start returns the party's part of the common start of V.
-func (t *Vertical) start() *model.Matrix {
-	return model.Wrap(len(t.Own), t.params.Rank, t.params.StartItems().AppendRows(nil, t.Own))
-}
 
 // receive takes up a broadcast U. A party that trains alone takes only the first, and its own
 // afterwards, rounded as it would be broadcast.
@@ -100,7 +95,7 @@ func (t *Vertical) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.R
 		return nil, err
 	}
 	if t.steps == nil {
-		if err = t.prepare(t.start(), src); err != nil {
+		if err = t.prepare(t.exact(), src); err != nil {
 			return nil, err
 		}
 	}
