@@ -88,6 +88,9 @@ func (b *Bar) Note(text string) {
 	fmt.Fprintln(b.w, text) //nolint:errcheck // it is only progress
 }
 
+// Warn writes a warning as a line.
+func (b *Bar) Warn(text string) { b.Note("warning: " + text) }
+
 // Step says how many steps of the phase are over. Elsewhere than on a terminal it says nothing.
 func (b *Bar) Step(done int) {
 	if b.terminal {

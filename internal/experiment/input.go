@@ -79,7 +79,25 @@ func DataOptions(c config.Config) read.Options {
 
 func (in input) open(ctx context.Context, data string) (*dataset.Set, error) {
 	set, err := read.Open(ctx, data, in.read)
+	if hear, ok := ctx.Value(hearing{}).(func([]dataset.Notice)); ok && err == nil {
+		hear(set.Notices)
+	}
 	return set, refused(err)
+}
+
+type hearing struct{}
+
+// Hear returns a context that warns of what reading data dropped, assumed or merged, of each once, where they are opened.
+func Hear(ctx context.Context, warn func(text string)) context.Context {
+	said := make(map[string]bool)
+	return context.WithValue(ctx, hearing{}, func(list []dataset.Notice) {
+		for _, n := range list {
+			if text := n.String(); !said[text] {
+				said[text] = true
+				warn(text)
+			}
+		}
+	})
 }
 
 // refused names the keys behind the errors of a reader.

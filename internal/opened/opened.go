@@ -13,9 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/experiment"
 )
@@ -144,19 +142,4 @@ func File(t *testing.T, csv string) string {
 // Number returns the value of a numeric key, by its name.
 func Number(c config.Config, key string) float64 {
 	return config.NumberKey{Key: config.Find(key)}.Value(c)
-}
-
-// Cost returns the epsilon of steps of a party's noise with multiplier z, by the experiment's accountant itself.
-func Cost(t *testing.T, e *experiment.Experiment, z float64, steps int) float64 {
-	t.Helper()
-	rate := Number(e.Config, "sampling-rate")
-	event := dp.SubsampledGaussian(z, rate)
-	if rate == 1 {
-		event = dp.Gaussian(z)
-	}
-	r, err := dp.Problem{Events: []dp.Event{event.Times(steps)}, Delta: algorithm.Delta.Value(e.Config), Accountant: dp.Accountant(algorithm.Accountant.Of(e.Config))}.Epsilon()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Epsilon
 }

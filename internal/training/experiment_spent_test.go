@@ -99,7 +99,7 @@ func TestSpentIsThatOfTheFullestLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := opened.Cost(t, e, e.Schedule.First().Noise.Multiplier, 5*int(opened.Number(e.Config, "local-steps"))); math.Abs(r.Epsilon-want) > 1e-9*want {
+		if want := costOf(t, e, e.Schedule.First().Noise.Multiplier, 5*int(opened.Number(e.Config, "local-steps"))); math.Abs(r.Epsilon-want) > 1e-9*want {
 			t.Errorf("%s: spent %v, want five rounds, %v", settings, r.Epsilon, want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestSpentAddsUpOverPartiesOfAUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := opened.Cost(t, e, e.Schedule.First().Noise.Multiplier, 17); math.Abs(r.Epsilon-want) > 1e-9*want {
+	if want := costOf(t, e, e.Schedule.First().Noise.Multiplier, 17); math.Abs(r.Epsilon-want) > 1e-9*want {
 		t.Errorf("spent %v, want the cost of 17 steps, %v", r.Epsilon, want)
 	}
 	for k, from := range []int{3, 1, 0, 2} {

@@ -351,7 +351,7 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, loa
 		}
 		algorithm.StartFrom.Set(&c, dir)
 	}
-	e, err := load(ctx, c, p.Loading(algorithm.Data.Of(c)))
+	e, err := load(experiment.Hear(ctx, p.Warn), c, p.Loading(algorithm.Data.Of(c)))
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +361,6 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, loa
 		return nil, err
 	}
 	Notify(append(startWarnings(e), warnings...), s)
-	Notify(e.Data.Notices, s)
 	return e, nil
 }
 

@@ -38,7 +38,7 @@ type Info struct {
 	Version  string // the tag of a tagged build, else release
 	Revision string // of git, in full, or a tag; Unknown if nothing tells it
 	Modified bool   // the tree had changes besides
-	Binary   string // digest of the program's file, to identify a build with Revision Unknown
+	Binary   string // digest of the program's file, which identifies a build of unknown or modified source
 }
 
 // Get says what this program was built from.
@@ -53,19 +53,15 @@ var Get = sync.OnceValue(func() Info {
 		info.Revision = archived
 	default:
 		info.Revision = unknown
+	}
+	if info.Modified || info.Revision == unknown {
 		info.Binary = Executable()
 	}
 	return info
 })
 
 // Program names the source of this program in full. Programs of one name compute the same bits.
-func Program() string {
-	info := Get()
-	if info.Modified {
-		info.Binary = Executable()
-	}
-	return info.Version + " " + info.Source()
-}
+func Program() string { return Get().Version + " " + Get().Source() }
 
 // Executable is the digest of this program's file; "" if it cannot be read.
 var Executable = sync.OnceValue(func() string {
@@ -145,8 +141,8 @@ func Digest(path string) (string, error) {
 // commit matches git's full name of a commit.
 var commit = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
 
-// Source is the revision, followed by whether it was modified, or by the digest of the program
-// where it is unknown: "unknown, binary 1a2b...".
+// Source is the revision, followed by whether it was modified, and by the digest of the program
+// where the revision does not identify it: "unknown, binary 1a2b...".
 func (i Info) Source() string {
 	text := i.Revision
 	if i.Modified {

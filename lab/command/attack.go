@@ -77,7 +77,7 @@ func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
 		}
 		bar.Step(done)
 	}
-	report, err := attack.Run(ctx, said, cfg)
+	report, err := attack.Run(experiment.Hear(ctx, bar.Warn), said, cfg)
 	bar.Clear()
 	if err != nil {
 		return err

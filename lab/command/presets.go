@@ -160,7 +160,7 @@ func overTime(ctx context.Context, said []config.Setting, r verb.SessionsFlags, 
 	defer p.Clear()
 	timed := c
 	algorithm.SplitBy.Set(&timed, "time") // so that times are read
-	set, err := experiment.OpenData(ctx, timed, algorithm.Data.Of(c), p.Loading(algorithm.Data.Of(c)))
+	set, err := experiment.OpenData(experiment.Hear(ctx, p.Warn), timed, algorithm.Data.Of(c), p.Loading(algorithm.Data.Of(c)))
 	if err != nil {
 		return err
 	}
@@ -237,6 +237,7 @@ func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
+	ctx = experiment.Hear(ctx, p.Warn)
 	p.Start("candidates", 0)
 	search := tune.Search{
 		Settings: said, Space: space, Trials: c.Trials, Even: c.Search == "halton", Private: c.Private, Runs: c.MeanRuns, Eta: c.Eta, Total: c.Total,
@@ -246,7 +247,9 @@ func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := verb.Open(ctx, out.Final, s, p.Bar, experiment.Open)
+	e, err := verb.Open(ctx, out.Final, s, p.Bar, func(_ context.Context, c config.Config, loading func(done, total int64)) (*experiment.Experiment, error) {
+		return experiment.Open(ctx, c, loading) // which has warned of the data before the search
+	})
 	if err != nil {
 		return err
 	}

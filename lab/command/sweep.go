@@ -169,6 +169,15 @@ func (c *sweepCmd) conclude(s verb.Streams, f *sweep.Folder, failures []sweep.Fa
 		if err != nil {
 			return err
 		}
+		said := make(map[string]bool)
+		for _, r := range runs {
+			for _, n := range r.Summary.Notices {
+				if text := n.String(); !said[text] {
+					said[text] = true
+					verb.Notify([]string{text}, s)
+				}
+			}
+		}
 		t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
 		if err = t.Print(s.Out); err != nil {
 			return err

@@ -95,7 +95,7 @@ func openRun(ctx context.Context, dir string, o Options) (*Recommender, *split.P
 	}
 	data := cmp.Or(o.Data, algorithm.Data.Of(c))
 	if o.Form == nil {
-		set, failed := experiment.OpenData(ctx, c, data, o.Progress)
+		set, failed := experiment.OpenData(experiment.Hear(ctx, func(string) {}), c, data, o.Progress) // the run has warned of its data
 		switch {
 		case errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, published.ErrNotDownloaded):
 			err = fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data, or put them into a folder ratings beside the run", failed)

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -173,7 +174,7 @@ type ownResult struct {
 }
 
 // open opens what the last session left. Nothing but files of this device is read.
-func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
+func (c *ownResult) open(ctx context.Context, s *streams) (*recommend.Recommender, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -189,13 +190,13 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(&e.Config)
-	return recommend.Open(ctx, dir, recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items})
+	return recommend.Open(experiment.Hear(ctx, cli.NewBar(s.err).Warn), dir, recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items})
 }
 
 type recommendCmd struct{ ownResult }
 
 func (c *recommendCmd) Run(ctx context.Context, s *streams) error {
-	r, err := c.open(ctx)
+	r, err := c.open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -226,7 +227,7 @@ type similarCmd struct {
 }
 
 func (c *similarCmd) Run(ctx context.Context, s *streams) error {
-	r, err := c.open(ctx)
+	r, err := c.open(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (c *dataRatersCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	p := verb.NewProgress(s.Err)
-	set, err := experiment.OpenData(ctx, conf, c.Data, p.Loading(c.Data))
+	set, err := experiment.OpenData(experiment.Hear(ctx, p.Warn), conf, c.Data, p.Loading(c.Data))
 	p.Clear()
 	if err != nil {
 		return err

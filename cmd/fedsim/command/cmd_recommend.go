@@ -62,7 +62,7 @@ func (f *finishedRun) open(ctx context.Context, s verb.Streams, o recommend.Opti
 			return nil, err
 		}
 	}
-	r, err := recommend.Open(ctx, f.Folder, o)
+	r, err := recommend.Open(experiment.Hear(ctx, p.Warn), f.Folder, o)
 	p.Clear()
 	switch {
 	case err != nil:
