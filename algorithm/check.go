@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // noiseForms lists for each form of noise the words of the key noise, the word for auto
@@ -46,7 +45,7 @@ func checkCohort(c config.Config) string {
 	switch {
 	case CohortSize.Value(c) == 0:
 		return ""
-	case Mode.Is(c, graph.Active.String()):
+	case Mode.Is(c, "active"):
 		return "the order of turns follows from the session, which an active server would draw until it suits it; take all clients, or mode semi-honest"
 	case Noise.Is(c, "replace"):
 		return "replaced noise is charged for all rounds together; use noise split with turns"
@@ -82,7 +81,7 @@ func checkNoise(c config.Config) string {
 		return fmt.Sprintf("there is no noise to %s with epsilon inf; use none, or a finite epsilon", noise)
 	case !math.IsInf(e, 1) && noise == "none":
 		return fmt.Sprintf("without noise there is no epsilon of %v; use --epsilon inf with it", e)
-	case Secagg.Is(c, "real") && Mode.Is(c, graph.Active.String()) && noise == "replace":
+	case Secagg.Is(c, "real") && Mode.Is(c, "active") && noise == "replace":
 		return "in mode active clients would have to agree on who replaced noise, too, and there is no stage for that; use split, or mode semi-honest"
 	default:
 		return ""
@@ -105,7 +104,7 @@ func checkSecagg(c config.Config) string {
 
 func checkDropoutAt(c config.Config) string {
 	switch {
-	case !Mode.Is(c, graph.Active.String()) && DropoutAt.Is(c, protocol.StageConsistency.String()):
+	case !Mode.Is(c, "active") && DropoutAt.Is(c, protocol.StageConsistency.String()):
 		return "consistency is a stage of mode active alone"
 	case !Noise.Is(c, "replace") && DropoutAt.Is(c, protocol.StageReplace.String()):
 		return "replace is a stage of noise replace alone"
@@ -243,7 +242,7 @@ func Deployed(c config.Config) (config.Config, error) {
 // ideal sums and their noise, so an experiment file that fedsim plan writes needs no warning of them.
 func DeploymentWarnings(c config.Config) []string {
 	var list []string
-	if !Mode.Is(c, graph.Active.String()) {
+	if !Mode.Is(c, "active") {
 		list = append(list, "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. "+
 			"With mode active, clients sign their keys and check them")
 	}

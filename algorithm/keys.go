@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // The keys of every run, by name; [config.Keys] tells what each means. They are declared
@@ -118,10 +117,10 @@ func declareRun() {
 		Check: checkSecagg,
 	})
 	Mode = config.DeclareText(config.Key{
-		Name: "mode", Kind: config.Word, Default: graph.SemiHonest.String(), Words: []string{graph.SemiHonest.String(), graph.Active.String()}, Flag: true, Placeholder: "MODE",
+		Name: "mode", Kind: config.Word, Default: "semi-honest", Words: []string{"semi-honest", "active"}, Flag: true, Placeholder: "MODE",
 		Help: "Threat that a real sum withstands: semi-honest parties, or active parties, who may lie.",
 		Check: func(c config.Config) string {
-			if Mode.Is(c, graph.Active.String()) && !Secagg.Is(c, "real") {
+			if Mode.Is(c, "active") && !Secagg.Is(c, "real") {
 				return fmt.Sprintf("an %s sum withstands no attack; active is a mode of secagg real", Secagg.Of(c))
 			}
 			return ""
@@ -131,7 +130,7 @@ func declareRun() {
 		Name: "verify-inputs", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Flag: true, Switch: true, Placeholder: "yes|no",
 		Help: "Each client proves that its vector is within its bounds, and no other vector is added. Needs mode active.",
 		Check: config.Against(func(c config.Config) bool {
-			return VerifyInputs.Is(c, "yes") && !Mode.Is(c, graph.Active.String())
+			return VerifyInputs.Is(c, "yes") && !Mode.Is(c, "active")
 		}, "a client whose proof is wrong is excluded, which only mode active does; use --mode active of --secagg real with it"),
 	})
 
@@ -418,7 +417,7 @@ func PublicUnits(c config.Config, f *config.Facts) int {
 
 // Flow is which stages a round goes through.
 func Flow(c config.Config) protocol.StageFlow {
-	return protocol.StageFlow{Confirms: Mode.Is(c, graph.Active.String()), Replaces: Noise.Is(c, protocol.TwoRound.String())}
+	return protocol.StageFlow{Confirms: Mode.Is(c, "active"), Replaces: Noise.Is(c, protocol.TwoRound.String())}
 }
 
 // DropoutStages are the stages that dropout-at names: any is each stage that there is. A word that names none gives none.

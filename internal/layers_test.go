@@ -194,6 +194,11 @@ var rules = []rule{
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
+		name: "algorithms know no secure sum", from: []string{"algorithm/...", families},
+		forbid: []string{"secagg/..."},
+		why:    "what a client contributes and what is made of a sum do not depend on how it is summed",
+	},
+	{
 		name: "numerics of statistics know no settings", from: []string{"internal/fedssp/encoder", "internal/fedssp/posterior"},
 		forbid: []string{"config", "algorithm/...", "fedssp", "internal/fedssp/kernel", "internal/fedssp/user", "internal/fedssp/serving", "internal/fedssp/settings", "internal/fedssp/solver", "internal/fedssp/stage"},
 		why:    "arithmetic that a proof rests on depends on its arguments alone",
