@@ -521,7 +521,7 @@ var promised = []string{
 	"dataset", "dataset/parquet", "dataset/read", "dataset/split",
 	"dp", "dp/noise", "entropy", "eval", "fedmf", "fedssp", "model",
 	"node", "node/admission", "node/store", "protocol", "relay",
-	"results", "results/recommend", "secagg", "secagg/graph", "server", "sim",
+	"results", "results/recommend", "secagg", "server", "sim",
 }
 
 // A package outside internal is a promise to importers. The lab, commands and examples promise nothing.

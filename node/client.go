@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // ClientConfig configures a client.
@@ -308,7 +308,7 @@ func (c *Client) joinSession(ctx context.Context, s *session.Signed) (*participa
 	if d.List != list.Hash() && !s.Ended {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", session.ErrSession)
 	}
-	if list.Part != nil && d.Terms.Mode == graph.Active {
+	if list.Part != nil && d.Terms.Mode == secagg.Active {
 		return nil, fmt.Errorf("%w: it is in active mode, and the aggregator shows a part of the enrolment list", session.ErrSession)
 	}
 	described := sha256.Sum256(s.Descriptor)

@@ -10,17 +10,16 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // BenchmarkActive has what active mode does to shares on the complete graph, of one client or for one client, as time of the processor.
 // A dealer agrees on channels, deals and signs. The aggregator checks what one client deals and, at the end, reveals. A holder checks
 // what all neighbours dealt, and masks a short vector.
 func BenchmarkActive(b *testing.B) {
-	for _, n := range []int{benchClients, graph.CompleteUpTo} {
+	for _, n := range []int{benchClients, secagg.CompleteUpTo} {
 		p := plan(n, exact("V", 64, 32))
 		p.Cohort = protocol.Cohort{Clients: n, Tolerance: 0.1, Colluders: 0.05}
-		f := newFederationWith(b, p, secagg.Params{Mode: graph.Active}, nil)
+		f := newFederationWith(b, p, secagg.Params{Mode: secagg.Active}, nil)
 		f.through(protocol.StageAdvertise)
 		run := func(name string, f func() error) {
 			b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {

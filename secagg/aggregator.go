@@ -8,7 +8,6 @@ import (
 
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Aggregator is the aggregator's side of the real sum of one round. Each message is checked, added and dropped: besides keys and
@@ -24,7 +23,7 @@ type Aggregator struct {
 
 	keys      map[protocol.ClientID]*protocol.Keys
 	roster    *roster
-	graph     *graph.Graph
+	graph     *Graph
 	dealt     *shelf                  // sealed shares, with their commitments
 	hashes    [layers][]protocol.Hash // of seeds, by place on the roster
 	weights   *weightsCache           // for what is dealt in active mode
@@ -89,7 +88,7 @@ func (a *Aggregator) Begin(plan *protocol.Plan) error {
 }
 
 // Confirms reports whether clients sign the survivors before they unmask.
-func (a *Aggregator) Confirms() bool { return a.params.Mode == graph.Active }
+func (a *Aggregator) Confirms() bool { return a.params.Mode == Active }
 
 // Receive takes a client's message of the present stage. A client is heard once a stage, and only if it answered every stage
 // before. An error is a *Fault: the message counts as not sent, and nothing of it was added.

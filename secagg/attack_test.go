@@ -10,7 +10,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Each test plays an attacker; the comment says what it would gain if the rule
@@ -20,7 +19,7 @@ const attacked = 10 // clients
 
 // small is a federation of 10 on a complete graph in active mode (t = 6), and of
 // which 2 may be lost. Its quorum is max(⌊(10+1)/2⌋+1, 8) = 8.
-func small(t *testing.T, mode graph.Mode) *federation {
+func small(t *testing.T, mode secagg.Mode) *federation {
 	t.Helper()
 	p := plan(attacked, releases()...)
 	p.Cohort = protocol.Cohort{Clients: attacked, Tolerance: 0.2, Colluders: 0.05}
@@ -29,7 +28,7 @@ func small(t *testing.T, mode graph.Mode) *federation {
 
 // standing is a small federation at the end of a stage. Its clients and its aggregator do the same until then in every test, so they do
 // it once.
-func standing(t *testing.T, mode graph.Mode, last protocol.Stage) *federation {
+func standing(t *testing.T, mode secagg.Mode, last protocol.Stage) *federation {
 	t.Helper()
 	stood.Lock()
 	defer stood.Unlock()
@@ -43,10 +42,10 @@ func standing(t *testing.T, mode graph.Mode, last protocol.Stage) *federation {
 
 var stood struct {
 	sync.Mutex
-	small [graph.Active + 1][protocol.Stages]*federation
+	small [secagg.Active + 1][protocol.Stages]*federation
 }
 
-var bothModes = []graph.Mode{graph.SemiHonest, graph.Active}
+var bothModes = []secagg.Mode{secagg.SemiHonest, secagg.Active}
 
 // without is the survivors without some.
 func without(m *protocol.Survivors, lost ...int) *protocol.Survivors {
@@ -89,7 +88,7 @@ func TestTwoSurvivorSetsForOneClient(t *testing.T) {
 // The aggregator shows two sets before anything was revealed: in active mode a client that signed
 // both sets would lend itself to two quorums.
 func TestTwoSurvivorSetsToSign(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageMaskedInput)
+	f := standing(t, secagg.Active, protocol.StageMaskedInput)
 	c := f.clients[0]
 	first, err := c.Confirm(f.survivors)
 	if err != nil {
@@ -110,7 +109,7 @@ func TestTwoSurvivorSetsToSign(t *testing.T) {
 // out, one side has no quorum.
 func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 	for hidden := 1; hidden < attacked-1; hidden++ { // from so many is client 9 hidden
-		f := standing(t, graph.Active, protocol.StageMaskedInput)
+		f := standing(t, secagg.Active, protocol.StageMaskedInput)
 		shown := make([]*protocol.Survivors, attacked)
 		quorum := &protocol.Quorum{Round: 1}
 		for i := range shown {
@@ -160,7 +159,7 @@ func TestForgedQuorums(t *testing.T) {
 		},
 		"too many": func(q *protocol.Quorum) { q.Signatures = append(q.Signatures, make([]protocol.Signed, 100)...) },
 	} {
-		f := standing(t, graph.Active, protocol.StageConsistency)
+		f := standing(t, secagg.Active, protocol.StageConsistency)
 		q := &protocol.Quorum{Round: 1, Signatures: slices.Clone(f.quorum.Signatures)}
 		forge(q)
 		if err := f.clients[0].Check(f.survivors, q, serial{}); err == nil {
@@ -184,7 +183,7 @@ func TestForgedQuorums(t *testing.T) {
 func TestOneKindOfShareForEachPeer(t *testing.T) {
 	answers := make(map[bool]*protocol.Unmask) // by whether client 9 is shown as surviving
 	for _, ghost := range []bool{false, true} {
-		f := standing(t, graph.Active, protocol.StageShare)
+		f := standing(t, secagg.Active, protocol.StageShare)
 		f.lose(9, 1) // it never sends its input
 		if err := f.stage(protocol.StageMaskedInput); err != nil {
 			t.Fatal(err)
@@ -256,7 +255,7 @@ func TestImpossibleSurvivors(t *testing.T) {
 				}
 			}
 			show := func(m *protocol.Survivors) error {
-				if mode == graph.Active {
+				if mode == secagg.Active {
 					_, err := f.clients[0].Confirm(m)
 					return err
 				}
@@ -273,7 +272,7 @@ func TestImpossibleSurvivors(t *testing.T) {
 // A replay of a round, at once or after a restart: a second input under the
 // same masks would disclose the difference, a second set of survivors the rest.
 func TestReplayedRound(t *testing.T) {
-	f := small(t, graph.SemiHonest)
+	f := small(t, secagg.SemiHonest)
 	if _, err := join(f.parties[0], f.plan); !errors.Is(err, secagg.ErrRound) {
 		t.Errorf("the round again: %v", err)
 	}
@@ -316,7 +315,7 @@ func TestReplayedMessages(t *testing.T) {
 		second.through(protocol.StageShare)
 		second.deliveries[0].Shares = f.deliveries[0].Shares
 		_, err = second.answer(protocol.StageMaskedInput, 0)
-		if mode == graph.Active {
+		if mode == secagg.Active {
 			culprit(t, err, theAggregator, secagg.ErrSignature)
 		} else {
 			culprit(t, err, protocol.ClientParty(second.deliveries[0].Shares[0].Peer), secagg.ErrShare)
@@ -329,18 +328,18 @@ func TestReplayedMessages(t *testing.T) {
 // semi-honest mode, which trusts it not to, a client still knows its own keys.
 func TestSwappedKeys(t *testing.T) {
 	for _, c := range []struct {
-		mode   graph.Mode
+		mode   secagg.Mode
 		victim int
 		swap   func(*protocol.Keys)
 		rule   error
 	}{
-		{graph.SemiHonest, 0, func(k *protocol.Keys) { k.Mask[0] ^= 1 }, secagg.ErrKeys},
-		{graph.SemiHonest, 0, func(k *protocol.Keys) { k.Channel[0] ^= 1 }, secagg.ErrKeys},
-		{graph.Active, 0, func(k *protocol.Keys) { k.Mask[0] ^= 1 }, secagg.ErrKeys},
-		{graph.Active, 1, func(k *protocol.Keys) { k.Mask[0] ^= 1 }, secagg.ErrSignature},
-		{graph.Active, 1, func(k *protocol.Keys) { k.Channel[0] ^= 1 }, secagg.ErrSignature},
-		{graph.Active, 1, func(k *protocol.Keys) { k.Mask, k.Channel = k.Channel, k.Mask }, secagg.ErrSignature},
-		{graph.Active, 1, func(k *protocol.Keys) { k.Signature = nil }, secagg.ErrSignature},
+		{secagg.SemiHonest, 0, func(k *protocol.Keys) { k.Mask[0] ^= 1 }, secagg.ErrKeys},
+		{secagg.SemiHonest, 0, func(k *protocol.Keys) { k.Channel[0] ^= 1 }, secagg.ErrKeys},
+		{secagg.Active, 0, func(k *protocol.Keys) { k.Mask[0] ^= 1 }, secagg.ErrKeys},
+		{secagg.Active, 1, func(k *protocol.Keys) { k.Mask[0] ^= 1 }, secagg.ErrSignature},
+		{secagg.Active, 1, func(k *protocol.Keys) { k.Channel[0] ^= 1 }, secagg.ErrSignature},
+		{secagg.Active, 1, func(k *protocol.Keys) { k.Mask, k.Channel = k.Channel, k.Mask }, secagg.ErrSignature},
+		{secagg.Active, 1, func(k *protocol.Keys) { k.Signature = nil }, secagg.ErrSignature},
 	} {
 		f := standing(t, c.mode, protocol.StageAdvertise)
 		members := slices.Clone(f.rosters.Members)
@@ -349,7 +348,7 @@ func TestSwappedKeys(t *testing.T) {
 		culprit(t, err, theAggregator, c.rule)
 	}
 	// Two clients' keys under one another's names.
-	f := standing(t, graph.Active, protocol.StageAdvertise)
+	f := standing(t, secagg.Active, protocol.StageAdvertise)
 	m := slices.Clone(f.rosters.Members)
 	m[1].Keys, m[2].Keys = m[2].Keys, m[1].Keys
 	_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: attacked, Members: m}, serial{})
@@ -367,8 +366,8 @@ func TestBadRosters(t *testing.T) {
 		"one twice":           {func(m []protocol.Member) []protocol.Member { m[9] = m[8]; return m }, secagg.ErrMalformed},
 		"out of order":        {func(m []protocol.Member) []protocol.Member { m[8], m[9] = m[9], m[8]; return m }, secagg.ErrMalformed},
 		"not enrolled":        {func(m []protocol.Member) []protocol.Member { m[9].Client = attacked; return m }, secagg.ErrMalformed},
-		"too few":             {func(m []protocol.Member) []protocol.Member { return m[:7] }, graph.ErrRoster},
-		"nobody":              {func([]protocol.Member) []protocol.Member { return nil }, graph.ErrRoster},
+		"too few":             {func(m []protocol.Member) []protocol.Member { return m[:7] }, secagg.ErrRoster},
+		"nobody":              {func([]protocol.Member) []protocol.Member { return nil }, secagg.ErrRoster},
 		"a key of low order": {func(m []protocol.Member) []protocol.Member {
 			for i := range m[1:] {
 				m[i+1].Keys.Channel = protocol.Key{}
@@ -376,7 +375,7 @@ func TestBadRosters(t *testing.T) {
 			return m
 		}, secagg.ErrKeys},
 	} {
-		f := standing(t, graph.SemiHonest, protocol.StageAdvertise)
+		f := standing(t, secagg.SemiHonest, protocol.StageAdvertise)
 		members := c.change(slices.Clone(f.rosters.Members))
 		_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: len(members), Members: members}, serial{})
 		if !errors.Is(err, c.rule) {
@@ -391,7 +390,7 @@ func TestBadRosters(t *testing.T) {
 // The aggregator shows clients different sets of the clients whose shares arrived. They are in
 // different sums: their masks do not cancel, and the sum is noise.
 func TestDifferentRosters(t *testing.T) {
-	f := standing(t, graph.SemiHonest, protocol.StageShare)
+	f := standing(t, secagg.SemiHonest, protocol.StageShare)
 	lied := *f.deliveries[0]
 	lied.Arrived = slices.Clone(lied.Arrived)
 	lied.Arrived[1] &^= 2 // client 9
@@ -466,7 +465,7 @@ func TestSecondMessages(t *testing.T) {
 // A client that was lost before cannot add a removal, or anything else, to a sum
 // that it has no part in.
 func TestRemovalOfAnRoundItLeft(t *testing.T) {
-	f := standing(t, graph.SemiHonest, protocol.StageShare)
+	f := standing(t, secagg.SemiHonest, protocol.StageShare)
 	f.lose(9, 1)
 	if err := f.stage(protocol.StageMaskedInput); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // PartyConfig configures a party.
@@ -42,7 +41,7 @@ type Party struct {
 
 // NewParty draws the channel key of the session.
 func NewParty(cfg PartyConfig) (*Party, error) {
-	if cfg.Params.Mode == graph.Active {
+	if cfg.Params.Mode == Active {
 		if len(cfg.Identity) != ed25519.PrivateKeySize {
 			return nil, fmt.Errorf("secagg: a client needs its identity key in active mode: %d bytes, %d expected", len(cfg.Identity), ed25519.PrivateKeySize)
 		}
@@ -169,7 +168,7 @@ func (c *Client) Heavy() bool { return true }
 func (c *Client) DrawsNoise() bool { return false }
 
 // Confirms reports whether survivors are signed before they are unmasked.
-func (c *Client) Confirms() bool { return c.party.cfg.Params.Mode == graph.Active }
+func (c *Client) Confirms() bool { return c.party.cfg.Params.Mode == Active }
 
 // course is which stages the round goes through.
 func (c *Client) course() protocol.StageFlow {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // badDealer is a federation in active mode in which client 4 deals some of its
@@ -19,7 +18,7 @@ import (
 // that are lost fall silent before their masked input.
 func badDealer(t *testing.T, neighbours []int, lost ...int) *federation {
 	t.Helper()
-	f := small(t, graph.Active)
+	f := small(t, secagg.Active)
 	f.dealFalsely(neighbours, lost...)
 	return f
 }
@@ -116,7 +115,7 @@ func TestDealerOfTooManyBadShares(t *testing.T) {
 // has the mask on, so whatever they say of it does not matter.
 func TestFalseComplaint(t *testing.T) {
 	for name, accused := range map[string]map[int]protocol.ClientID{"of one": {0: 3}, "of each other": {0: 3, 3: 0}} {
-		f := standing(t, graph.Active, protocol.StageShare)
+		f := standing(t, secagg.Active, protocol.StageShare)
 		for holder, dealer := range accused {
 			f.clients[holder].Accuse(dealer)
 		}
@@ -168,7 +167,7 @@ func TestMalformedComplaints(t *testing.T) {
 		}
 		good := *m.(*protocol.MaskedInput)
 		good.Complaints = []protocol.Complaint{{Of: 3}}
-		if mode == graph.SemiHonest {
+		if mode == secagg.SemiHonest {
 			culprit(t, f.aggregator.Receive(0, &good), protocol.ClientParty(0), secagg.ErrMalformed)
 		} else if err = f.aggregator.Receive(0, &good); err != nil {
 			t.Errorf("a complaint of a neighbour: %v", err)
@@ -179,7 +178,7 @@ func TestMalformedComplaints(t *testing.T) {
 // Whom more neighbours deal falsely than may collude (1 of 10) could be left with
 // masks in common with liars alone: it takes no part.
 func TestMoreBadDealersThanColluders(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageShare)
+	f := standing(t, secagg.Active, protocol.StageShare)
 	f.clients[0].Accuse(3)
 	f.clients[1].Accuse(3)
 	f.clients[1].Accuse(5)
@@ -194,7 +193,7 @@ func TestMoreBadDealersThanColluders(t *testing.T) {
 // A dealer whose signature is bad would have its neighbours take the aggregator for the
 // liar: the aggregator does not take what it deals, and names it.
 func TestDealerSignsBadly(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageAdvertise)
+	f := standing(t, secagg.Active, protocol.StageAdvertise)
 	m, err := f.answer(protocol.StageShare, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +218,7 @@ func TestDealerSignsBadly(t *testing.T) {
 func TestHonestDealerIsNotFramed(t *testing.T) {
 	p := plan(12, releases()...)
 	p.Cohort = protocol.Cohort{Clients: 12, Tolerance: 0.25, Colluders: 0.15}
-	f := newFederation(t, p, secagg.Params{Mode: graph.Active})
+	f := newFederation(t, p, secagg.Params{Mode: secagg.Active})
 	f.through(protocol.StageShare)
 	f.clients[0].Accuse(11)
 	f.clients[1].Accuse(11)
@@ -250,7 +249,7 @@ func TestKeysOfLowOrder(t *testing.T) {
 		for i, set := range []func(*protocol.Keys){
 			func(k *protocol.Keys) { k.Mask = protocol.Key(b) }, func(k *protocol.Keys) { k.Channel = protocol.Key(b) },
 		} {
-			f := small(t, graph.SemiHonest)
+			f := small(t, secagg.SemiHonest)
 			m, err := f.clients[0].Advertise()
 			if err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 func culprits(a *secagg.Aggregator) []protocol.ClientID {
@@ -20,7 +19,7 @@ func culprits(a *secagg.Aggregator) []protocol.ClientID {
 // A client whose message was refused for its content is named, and a client that speaks out of turn
 // is not. In semi-honest mode no client is named, since clients are assumed not to lie.
 func TestCulpritsOfMessages(t *testing.T) {
-	for _, mode := range []graph.Mode{graph.Active, graph.SemiHonest} {
+	for _, mode := range []secagg.Mode{secagg.Active, secagg.SemiHonest} {
 		f := standing(t, mode, protocol.StageAdvertise)
 		for _, m := range []protocol.StageMessage{&protocol.Advertise{Round: f.plan.Round}, &protocol.MaskedInput{Round: f.plan.Round}, &protocol.Shares{Round: 9}} {
 			if f.aggregator.Receive(3, m) == nil || len(f.aggregator.Culprits()) != 0 {
@@ -28,7 +27,7 @@ func TestCulpritsOfMessages(t *testing.T) {
 			}
 		}
 		err := f.aggregator.Receive(3, &protocol.Shares{Round: f.plan.Round})
-		if got, want := len(culprits(f.aggregator)), map[graph.Mode]int{graph.Active: 1}[mode]; err == nil || got != want {
+		if got, want := len(culprits(f.aggregator)), map[secagg.Mode]int{secagg.Active: 1}[mode]; err == nil || got != want {
 			t.Errorf("%s, no shares: %v, and %d culprits, want %d", mode, err, got, want)
 		}
 	}
@@ -60,7 +59,7 @@ func TestRemovalBeyondNoise(t *testing.T) {
 		p := plan(10, releases()...)
 		p.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.1}
 		p.Releases[1].Noise = protocol.Noise{Kind: protocol.Split, Variance: 4}
-		f := newFederation(t, p, secagg.Params{Mode: graph.Active})
+		f := newFederation(t, p, secagg.Params{Mode: secagg.Active})
 		for i := range f.removals {
 			f.removals[i] = []protocol.Integers{{}, {Value: make([]int64, p.Releases[1].Len)}}
 		}

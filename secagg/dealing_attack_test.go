@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // dealing has client i deal, as lie has it.
@@ -76,7 +75,7 @@ var lies = map[string]struct {
 // others have not noticed.
 func dealt(t *testing.T, deal dealing, rule error, liars ...int) *federation {
 	t.Helper()
-	f := standing(t, graph.Active, protocol.StageAdvertise)
+	f := standing(t, secagg.Active, protocol.StageAdvertise)
 	for i := range f.clients {
 		if slices.Contains(liars, i) {
 			m, err := deal(f, i)
@@ -160,7 +159,7 @@ func TestDealersThatHarmNoSum(t *testing.T) {
 	})
 	for name, deal := range map[string]dealing{"a lower threshold": lower, "parts of low order": mixed} {
 		for _, lost := range []int{4, 8} {
-			f := small(t, graph.Active)
+			f := small(t, secagg.Active)
 			f.advertise(t, func(i int, m *protocol.Advertise) {
 				if i == 4 {
 					f.clients[4].Readvertise(m, plusLow)
@@ -213,7 +212,7 @@ func (f *federation) advertise(t *testing.T, change func(i int, m *protocol.Adve
 
 // A client advertises another's mask key as its own. The points of what it deals are not of that key.
 func TestAnotherClientsMaskKey(t *testing.T) {
-	f, key := small(t, graph.Active), protocol.Key{}
+	f, key := small(t, secagg.Active), protocol.Key{}
 	f.advertise(t, func(i int, m *protocol.Advertise) {
 		switch i {
 		case 3:
@@ -248,7 +247,7 @@ func plusLow(b [shamir.Size]byte) [shamir.Size]byte { return plus(b, make([]byte
 // In active mode a mask key is a point. A key of low order, or a key that is no point, would stop the client's neighbours.
 func TestPointsOfLowOrder(t *testing.T) {
 	for _, key := range []protocol.Key{{1}, {}, {31: 0x80}, {2}, protocol.Key(edwards25519.NewIdentityPoint().Bytes())} {
-		f := small(t, graph.Active)
+		f := small(t, secagg.Active)
 		m, err := f.clients[0].Advertise()
 		if err != nil {
 			t.Fatal(err)

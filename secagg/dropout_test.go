@@ -8,7 +8,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // One client's change may be wider than the ring, since only the sum has to fit.
@@ -38,7 +37,7 @@ func TestUnrecoverable(t *testing.T) {
 		{plain, []protocol.Stage{protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}},
 		{replacing(plain.Cohort), []protocol.Stage{protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask, protocol.StageReplace}},
 	} {
-		choice, err := graph.Choose(secagg.Params{Rounds: 1}.Graph(c.plan.Setup()))
+		choice, err := secagg.Params{Rounds: 1}.Graph(c.plan.Setup()).Choose()
 		if err != nil {
 			t.Fatal(err)
 		}

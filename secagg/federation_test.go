@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // federation is a real sum among clients, driven by hand.
@@ -53,7 +52,7 @@ func newFederationWith(t testing.TB, plan *protocol.Plan, params secagg.Params, 
 	f := &federation{t: t, plan: plan, params: params, agreements: agreements, deliveries: make([]*protocol.Delivery, n),
 		inputs: make([][]protocol.Integers, n), removals: make([][]protocol.Integers, n), alive: make([]bool, n)}
 	f.params.Rounds = max(1, f.params.Rounds)
-	if params.Mode == graph.Active {
+	if params.Mode == secagg.Active {
 		f.identities, f.params.Identities = identities(t, n)
 	}
 	var err error
@@ -222,9 +221,9 @@ func (f *federation) next(stage protocol.Stage) {
 }
 
 // choice is the graph's of a full roster.
-func (f *federation) choice() graph.Choice {
+func (f *federation) choice() secagg.GraphChoice {
 	f.t.Helper()
-	c, err := graph.Choose(f.params.Graph(f.plan.Setup()))
+	c, err := f.params.Graph(f.plan.Setup()).Choose()
 	if err != nil {
 		f.t.Fatal(err)
 	}

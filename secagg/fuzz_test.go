@@ -10,7 +10,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Each target spoils one message of an otherwise sound sum. No message may cause a panic. The error
@@ -43,15 +42,15 @@ func scenes(t testing.TB) (out [settings]*scene) {
 		p := plan(5, releases()...)
 		p.Cohort = protocol.Cohort{Clients: 5, Tolerance: 0.2}
 		p.Releases[1].Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
-		params := secagg.Params{Mode: graph.SemiHonest, VerifyInputs: uint8(k) == proved}
+		params := secagg.Params{Mode: secagg.SemiHonest, VerifyInputs: uint8(k) == proved}
 		switch uint8(k) {
 		case active, proved:
-			params.Mode = graph.Active
+			params.Mode = secagg.Active
 			p.Releases[0].L2, p.Releases[1].L2 = 2000, 2000
 		case replaced:
 			p.Releases[1].Noise.Kind = protocol.TwoRound
 		}
-		s := &scene{federation: newFederation(t, p, params), active: params.Mode == graph.Active}
+		s := &scene{federation: newFederation(t, p, params), active: params.Mode == secagg.Active}
 		for i := range s.removals {
 			s.removals[i] = []protocol.Integers{{}, {Value: []int64{int64(i), -5, 0}}}
 		}

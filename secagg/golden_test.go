@@ -13,7 +13,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // golden is testdata/golden.json: one round in either mode, and one round with replaced noise.
@@ -66,14 +65,14 @@ func TestGolden(t *testing.T) {
 
 // check goes through a sum.
 func (g *golden) check(t *testing.T, want *goldenSum) {
-	mode := map[string]graph.Mode{"semi-honest": graph.SemiHonest, "active": graph.Active}[want.Mode]
+	mode := map[string]secagg.Mode{"semi-honest": secagg.SemiHonest, "active": secagg.Active}[want.Mode]
 	f := newFederationWith(t, &want.Plan, secagg.Params{Mode: mode, Rounds: g.Rounds, Beacon: g.Beacon}, nil)
 	for i := range f.inputs {
 		f.inputs[i] = []protocol.Integers{{Value: g.Inputs[i][0]}, {Value: g.Inputs[i][1]}}
 		f.removals[i] = []protocol.Integers{{}, {Value: g.Changes[i]}}
 	}
 	// The roster is without one.
-	choice, err := graph.ForRoster(f.params.Graph(f.plan.Setup()), len(f.clients)-1)
+	choice, err := f.params.Graph(f.plan.Setup()).ForRoster(len(f.clients) - 1)
 	if err != nil || choice.Degree != want.Degree || choice.Threshold != want.Threshold {
 		t.Fatalf("the graph is %+v, %v; the vectors are for degree %d and threshold %d", choice, err, want.Degree, want.Threshold)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Two layers never share what is derived from a scalar, even if they had a scalar in common. So
@@ -23,7 +22,7 @@ func TestLayersAreKeptApart(t *testing.T) {
 		if scalars[i], err = shamir.NewSecret(random); err != nil {
 			t.Fatal(err)
 		}
-		public := maskKey(ofInputs, scalars[i], setup, protocol.ClientID(i), graph.SemiHonest).public
+		public := maskKey(ofInputs, scalars[i], setup, protocol.ClientID(i), SemiHonest).public
 		r.members[i] = protocol.Member{Client: protocol.ClientID(i), Keys: protocol.Keys{Mask: public, Change: &public}}
 	}
 	seen := make(map[[32]byte]string)
@@ -37,12 +36,12 @@ func TestLayersAreKeptApart(t *testing.T) {
 		}
 		seen[b] = what
 	}
-	own := maskKey(ofInputs, scalars[0], setup, 0, graph.SemiHonest)
+	own := maskKey(ofInputs, scalars[0], setup, 0, SemiHonest)
 	for l, name := range map[layer]string{ofInputs: "inputs", ofChanges: "changes"} {
 		seed, hash := selfSeed(l, scalars[0], setup, 0)
 		differs("seed of "+name, seed, nil)
 		differs("hash of the seed of "+name, hash, nil)
-		key := maskKey(l, scalars[0], setup, 0, graph.SemiHonest)
+		key := maskKey(l, scalars[0], setup, 0, SemiHonest)
 		differs("mask key of "+name, [32]byte(key.x25519.Bytes()), nil)
 		pairs, errs := r.pairSecrets(l, own, 0, []int{1}, nil, protocol.Workers(1))
 		differs("pair secret of "+name, pairs[0], errs[0])

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // copyOf is a message that may be spoilt without its original.
@@ -146,9 +145,9 @@ func stray(b []byte) []byte {
 // nothing of it counts, and the sound message that follows is taken.
 func TestMalformedMessages(t *testing.T) {
 	for _, c := range []struct {
-		mode graph.Mode
+		mode secagg.Mode
 		kind protocol.NoiseKind
-	}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.TwoRound}} {
+	}{{secagg.SemiHonest, protocol.Split}, {secagg.Active, protocol.Split}, {secagg.SemiHonest, protocol.TwoRound}} {
 		p := plan(attacked, releases()...)
 		p.Cohort = protocol.Cohort{Clients: attacked, Tolerance: 0.2, Colluders: 0.05}
 		p.Releases[1].Noise = protocol.Noise{Kind: c.kind, Variance: 10}
@@ -215,7 +214,7 @@ func TestMalformedDeliveries(t *testing.T) {
 		"not this client":   func(m *protocol.Delivery) { m.Arrived[0] &^= 1; m.Clients-- },
 		"too few":           func(m *protocol.Delivery) { m.Arrived[0], m.Clients = 1, m.Arrived[1:].Count()+1 },
 	} {
-		f := standing(t, graph.Active, protocol.StageShare)
+		f := standing(t, secagg.Active, protocol.StageShare)
 		good := f.deliveries[0]
 		bad := *good
 		bad.Arrived, bad.Shares = slices.Clone(good.Arrived), slices.Clone(good.Shares)
@@ -237,7 +236,7 @@ func TestMalformedDeliveries(t *testing.T) {
 		"bad index":    {{Index: []uint32{9}, Value: []int64{1}}, {Value: make([]int64, 3)}},
 		"bad block":    {{Index: []uint32{3}, Block: 3, Narrow: []int32{1, 1, 1}}, {Value: make([]int64, 3)}},
 	} {
-		f := standing(t, graph.SemiHonest, protocol.StageShare)
+		f := standing(t, secagg.SemiHonest, protocol.StageShare)
 		f.inputs[0] = inputs
 		if m, err := f.answer(protocol.StageMaskedInput, 0); err == nil {
 			t.Errorf("inputs, %s: %+v", name, m)
@@ -255,7 +254,7 @@ func TestFormsAreMaskedAlike(t *testing.T) {
 		{{Index: []uint32{1, 2}, Block: 3, Value: []int64{5, 0, -7, 1 << 27, 0, 0}}, {Index: []uint32{0}, Block: 3, Value: second}},
 		{inBlocks(first, 3), {Index: []uint32{1, 2}, Block: 1, Narrow: []int32{-4, 3}}},
 	} {
-		f := standing(t, graph.SemiHonest, protocol.StageShare)
+		f := standing(t, secagg.SemiHonest, protocol.StageShare)
 		f.inputs[0] = inputs
 		m, err := f.answer(protocol.StageMaskedInput, 0)
 		if err != nil {

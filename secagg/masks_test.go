@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // rounds lists the rounds of a session: the releases, the model, and the clients that are lost at
@@ -57,12 +56,12 @@ func TestMasksOfARun(t *testing.T) {
 		// Every client is joined to every other: 45 pairs and 10 clients while all deliver shares,
 		// 36 and 9 without one, and 2, 2, 2, 2, 3 and 2 releases. Active mode does not replace
 		// noise.
-		got := c.session(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}, graph.Active, s)
+		got := c.session(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}, secagg.Active, s)
 		if want := 3*2*(45+10) + 2*(36+9) + 3*(36+9) + 2*(45+10); got != want {
 			t.Fatalf("%d masks are counted on complete graphs, want %d", got, want)
 		}
 		c.want += got
-		c.want += c.session(protocol.Cohort{Clients: 16, Tolerance: 0.2, Colluders: 0.05}, graph.SemiHonest, s)
+		c.want += c.session(protocol.Cohort{Clients: 16, Tolerance: 0.2, Colluders: 0.05}, secagg.SemiHonest, s)
 	}
 	if len(c.uses) != c.want || len(c.blocks) != c.want {
 		t.Errorf("%d derivations and %d first blocks, want %d", len(c.uses), len(c.blocks), c.want)
@@ -99,12 +98,12 @@ type session struct {
 }
 
 // session goes through all rounds, and counts the masks that there should be.
-func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, s session) (want int) {
+func (c *collection) session(cohort protocol.Cohort, mode secagg.Mode, s session) (want int) {
 	c.t.Helper()
 	var parties []*secagg.Party
 	agreements := new(secagg.Agreements)
 	for k, it := range rounds {
-		if mode == graph.Active && it.releases[0].Noise.Kind == protocol.TwoRound {
+		if mode == secagg.Active && it.releases[0].Noise.Kind == protocol.TwoRound {
 			continue
 		}
 		p := &protocol.Plan{Session: s.id, Round: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(s.models + it.model)}
@@ -298,7 +297,7 @@ func TestTotalMaskIsNotLinear(t *testing.T) {
 	const length = 41_000
 	p := plan(10, exact("V", length, 29))
 	p.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}
-	f := newFederation(t, p, secagg.Params{Mode: graph.Active})
+	f := newFederation(t, p, secagg.Params{Mode: secagg.Active})
 	f.through(protocol.StageShare)
 	m, err := f.answer(protocol.StageMaskedInput, 4)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Two quorums share an honest signer: each has more than (n+c)/2 of n, so they
@@ -49,20 +48,20 @@ func TestParamsRefuse(t *testing.T) {
 	unsound := *good
 	unsound.Round = 0
 	_, many := identities(t, 501)
-	var refused *graph.RefusedError
+	var refused *secagg.RefusedError
 	for name, c := range map[string]struct {
 		params secagg.Params
 		plan   *protocol.Plan
 		is     func(error) bool
 	}{
-		"replaced, active":     {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}, replaced, func(err error) bool { return errors.Is(err, secagg.ErrReplace) }},
+		"replaced, active":     {secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: list}, replaced, func(err error) bool { return errors.Is(err, secagg.ErrReplace) }},
 		"no graph":             {secagg.Params{Rounds: 1}, &hopeless, func(err error) bool { return errors.As(err, &refused) }},
 		"no rounds":            {secagg.Params{}, good, func(err error) bool { return err != nil }},
 		"an unsound plan":      {secagg.Params{Rounds: 1}, &unsound, func(err error) bool { return err != nil }},
-		"no enrolment list":    {secagg.Params{Rounds: 1, Mode: graph.Active}, good, func(err error) bool { return err != nil }},
-		"a short list":         {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list[:9]}, good, func(err error) bool { return err != nil }},
-		"a broken key":         {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: append(slices.Clone(list[:9]), nil)}, good, func(err error) bool { return err != nil }},
-		"large, and no beacon": {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: many}, large, func(err error) bool { return errors.Is(err, graph.ErrBeacon) }},
+		"no enrolment list":    {secagg.Params{Rounds: 1, Mode: secagg.Active}, good, func(err error) bool { return err != nil }},
+		"a short list":         {secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: list[:9]}, good, func(err error) bool { return err != nil }},
+		"a broken key":         {secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: append(slices.Clone(list[:9]), nil)}, good, func(err error) bool { return err != nil }},
+		"large, and no beacon": {secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: many}, large, func(err error) bool { return errors.Is(err, secagg.ErrBeacon) }},
 	} {
 		if err := c.params.Validate(c.plan); !c.is(err) {
 			t.Errorf("%s: %v", name, err)
@@ -78,7 +77,7 @@ func TestParamsRefuse(t *testing.T) {
 			t.Errorf("%s: the cost: %v", name, err)
 		}
 	}
-	if err := (secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}).Validate(good); err != nil {
+	if err := (secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: list}).Validate(good); err != nil {
 		t.Error(err)
 	}
 	if err := (secagg.Params{Rounds: 1}).Validate(replaced); err != nil {
@@ -86,7 +85,7 @@ func TestParamsRefuse(t *testing.T) {
 	}
 	// A client refuses at the setup already.
 	party, err := secagg.NewParty(secagg.PartyConfig{Entropy: simulated.New(1, "party"), Identity: private[0],
-		Params: secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}})
+		Params: secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: list}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func TestParamsRefuse(t *testing.T) {
 // A client without its own key, or that is not who the list says, is no party.
 func TestPartyRefuses(t *testing.T) {
 	private, list := identities(t, 2)
-	params := secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}
+	params := secagg.Params{Rounds: 1, Mode: secagg.Active, Identities: list}
 	for name, cfg := range map[string]secagg.PartyConfig{
 		"no key":        {Params: params},
 		"another's key": {Params: params, Identity: private[1]},
@@ -124,7 +123,7 @@ func TestBeacon(t *testing.T) {
 	p.Cohort = protocol.Cohort{Clients: 501, Tolerance: 0.05, Colluders: 0.02}
 	var peers [2][]protocol.ClientID
 	for i, beacon := range []string{"heads", "tails"} {
-		f := newFederation(t, p, secagg.Params{Mode: graph.Active, Beacon: []byte(beacon)})
+		f := newFederation(t, p, secagg.Params{Mode: secagg.Active, Beacon: []byte(beacon)})
 		f.through(protocol.StageAdvertise)
 		m, err := f.answer(protocol.StageShare, 0)
 		if err != nil {

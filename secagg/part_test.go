@@ -10,7 +10,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // relays stand between a federation's clients and its aggregator: client i is at relay
@@ -356,7 +355,7 @@ func TestBadParts(t *testing.T) {
 	held(&short, secagg.ErrMalformed)
 	held(bare, nil)
 
-	active := standing(t, graph.Active, protocol.StageShare)
+	active := standing(t, secagg.Active, protocol.StageShare)
 	if err := active.aggregator.Held(1, &protocol.MaskedInput{Round: 1}); !errors.Is(err, secagg.ErrRelay) {
 		t.Errorf("held in active mode: %v", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Attacks with plans: the aggregator tells clients different things, or one thing
@@ -22,7 +21,7 @@ func TestDifferentPlans(t *testing.T) {
 		"model": func(p *protocol.Plan) { p.Broadcast = []byte("another") },
 		"bound": func(p *protocol.Plan) { p.Releases = slices.Clone(p.Releases); p.Releases[0].L2 = 100 },
 	} {
-		f := withAnotherPlan(t, graph.SemiHonest, change)
+		f := withAnotherPlan(t, secagg.SemiHonest, change)
 		for _, s := range f.stages() {
 			if err := f.stage(s); err != nil {
 				t.Fatal(err)
@@ -43,7 +42,7 @@ func TestDifferentPlans(t *testing.T) {
 }
 
 // withAnotherPlan has client 0 begin with a plan of its own.
-func withAnotherPlan(t *testing.T, mode graph.Mode, change func(*protocol.Plan)) *federation {
+func withAnotherPlan(t *testing.T, mode secagg.Mode, change func(*protocol.Plan)) *federation {
 	t.Helper()
 	f := small(t, mode)
 	other := *f.plan
@@ -80,7 +79,7 @@ func TestDifferentCohorts(t *testing.T) {
 // In active mode clients find out before they reveal anything: a signature over
 // survivors is one for the plan, so neither side's counts for the other.
 func TestDifferentPlansInActiveMode(t *testing.T) {
-	f := withAnotherPlan(t, graph.Active, func(p *protocol.Plan) { p.Broadcast = []byte("another") })
+	f := withAnotherPlan(t, secagg.Active, func(p *protocol.Plan) { p.Broadcast = []byte("another") })
 	f.through(protocol.StageMaskedInput)
 	q := &protocol.Quorum{Round: 1}
 	for i, c := range f.clients {
@@ -106,7 +105,7 @@ func TestSignatureOfAnotherSetup(t *testing.T) {
 		"tolerance": func(p *protocol.Plan) { p.Cohort.Tolerance /= 2 },
 		"colluders": func(p *protocol.Plan) { p.Cohort.Colluders /= 2 },
 	} {
-		f := withAnotherPlan(t, graph.Active, change)
+		f := withAnotherPlan(t, secagg.Active, change)
 		r := &protocol.Roster{Round: 1, Clients: attacked}
 		for i := range f.clients {
 			m, err := f.clients[i].Advertise()
@@ -129,7 +128,7 @@ func TestSignatureOfAnotherSetup(t *testing.T) {
 // A setup can be begun anew, with other secrets. But a client accepts one plan of a round, whatever
 // was set up for it, and only a plan that the setup was for.
 func TestSecondPlan(t *testing.T) {
-	f := small(t, graph.SemiHonest)
+	f := small(t, secagg.SemiHonest)
 	p := f.party(0, 0)
 	first, err := p.Join(f.plan.Setup())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/inputproof"
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Proofs about inputs (active mode alone, where they are asked for; not in Bonawitz et al.). With its masked input a client sends
@@ -33,7 +32,7 @@ func (p Params) shape(plan *protocol.Plan) (*inputproof.Shape, error) {
 	switch {
 	case !p.VerifyInputs:
 		return nil, nil
-	case p.Mode != graph.Active:
+	case p.Mode != Active:
 		return nil, errors.New("inputs are verified in active mode alone, where clients are taken to lie; use mode active, or verify-inputs no")
 	}
 	bounds := make([]inputproof.Bound, len(plan.Releases))

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // proving is a federation of ten clients that verifies inputs. One release has noise, and each client takes some back.
@@ -26,7 +25,7 @@ func proving(t *testing.T) *federation {
 		p.Releases[i].L2 = 2000
 	}
 	p.Releases[1].Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
-	f := newFederation(t, p, secagg.Params{Mode: graph.Active, VerifyInputs: true})
+	f := newFederation(t, p, secagg.Params{Mode: secagg.Active, VerifyInputs: true})
 	for i := range f.removals {
 		f.removals[i] = []protocol.Integers{{}, {Value: []int64{int64(i), -5, 0}}}
 	}
@@ -252,7 +251,7 @@ func TestBlindingsHaveMasksOfTheirOwn(t *testing.T) {
 	}
 	g := proving(t)
 	g.plan.Round = 2
-	g = newFederation(t, g.plan, secagg.Params{Mode: graph.Active, VerifyInputs: true})
+	g = newFederation(t, g.plan, secagg.Params{Mode: secagg.Active, VerifyInputs: true})
 	g.through(protocol.StageShare)
 	other, err := g.clients[3].MaskedInput(g.deliveries[3], g.inputs[3], serial{})
 	if err != nil || bytes.Equal(other.Proof, m.Proof) || bytes.Equal(other.Blindings, m.Blindings) {
@@ -296,7 +295,7 @@ func TestVerifiedInputsAreAgreedOn(t *testing.T) {
 	}
 	culprit(t, f.aggregator.Receive(0, m), protocol.ClientParty(0), secagg.ErrSignature)
 	// A proof is refused that the session does not ask for.
-	g := standing(t, graph.Active, protocol.StageShare)
+	g := standing(t, secagg.Active, protocol.StageShare)
 	other := g.fork(t)
 	culprit(t, g.lying(t, other, other.masked(t), func(m *protocol.MaskedInput, _ []*protocol.MaskedInput) {
 		m.Proof, m.Blindings = []byte{1}, make([]byte, 32)

@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Sum reconstructs the secrets, removes the remaining masks and returns, per release, the integers summed over the clients whose
@@ -245,7 +244,7 @@ const SharesInMemory = 256 << 20
 type OpenSpool func(pieces int64, size int) (Spool, error)
 
 // SpoolTo has shares wait in spools if the shares of a round take more than so many bytes. It is called before the first
-// message. In active mode shares stay in memory: there are at most graph.CompleteUpTo clients.
+// message. In active mode shares stay in memory: there are at most CompleteUpTo clients.
 func (a *Aggregator) SpoolTo(above int64, open OpenSpool) { a.above, a.openSpool = above, open }
 
 // ErrSpool is wrapped by the error of a spool that fails. It is no fault of a client: the round ends without a sum.
@@ -256,7 +255,7 @@ type WaitingShares struct{ Dealt, Revealed, Spooled int64 }
 
 // SharedBytes returns the bytes of shares of a round with so many clients and neighbours of each. replaces says that
 // noise is replaced. A spool on disk may lengthen each piece by 16 bytes, to tell damage.
-func SharedBytes(mode graph.Mode, replaces bool, clients, degree int) WaitingShares {
+func SharedBytes(mode Mode, replaces bool, clients, degree int) WaitingShares {
 	n := layersOf(protocol.Setup{Replaces: replaces})
 	edges := int64(clients) * int64(degree)
 	out := WaitingShares{Dealt: edges * int64(dealtSize(mode, n)), Revealed: edges * int64(n) * shamir.Size}
@@ -266,7 +265,7 @@ func SharedBytes(mode graph.Mode, replaces bool, clients, degree int) WaitingSha
 
 // shelf has a piece for each client and each of its neighbours, in memory or in a spool.
 type shelf struct {
-	graph *graph.Graph
+	graph *Graph
 	size  int
 	kept  [][]byte // by place: the client's pieces, by graph.Slot; unused with a spool
 	spool Spool    // nil: in memory
@@ -309,7 +308,7 @@ func (s *shelf) drop() {
 func (a *Aggregator) shelve() error {
 	n, mode := len(a.roster.members), a.params.Mode
 	shares := SharedBytes(mode, a.setup.Replaces, n, a.graph.Degree())
-	a.spooled = a.openSpool != nil && mode == graph.SemiHonest && shares.Dealt+shares.Revealed > a.above
+	a.spooled = a.openSpool != nil && mode == SemiHonest && shares.Dealt+shares.Revealed > a.above
 	var err error
 	if a.dealt, err = a.newShelf(dealtSize(mode, layersOf(a.setup))); err != nil {
 		return err

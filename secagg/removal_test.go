@@ -6,7 +6,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // A client could move a sum further than it proved, by the noise that it says it takes back. So a removal has bounds as well, on its
@@ -16,7 +15,7 @@ func TestRemovalOfALargeNorm(t *testing.T) {
 	r.L2, r.Noise = 100, protocol.Noise{Kind: protocol.Split, Variance: 1000}
 	p := plan(attacked, r)
 	p.Cohort = protocol.Cohort{Clients: attacked, Tolerance: 0.2, Colluders: 0.05}
-	f := newFederation(t, p, secagg.Params{Mode: graph.Active, VerifyInputs: true})
+	f := newFederation(t, p, secagg.Params{Mode: secagg.Active, VerifyInputs: true})
 	for i := range f.removals {
 		f.inputs[i] = []protocol.Integers{{Value: make([]int64, r.Len)}}
 		f.removals[i] = []protocol.Integers{{Value: make([]int64, r.Len)}}

@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // The attacks on rounds that replace noise: there are two sums over the same clients, and a client
@@ -260,7 +259,7 @@ func TestReplaceOutOfOrder(t *testing.T) {
 			t.Errorf("after %s: %+v, %v", s, m, err)
 		}
 	}
-	plain := standing(t, graph.SemiHonest, protocol.StageUnmask)
+	plain := standing(t, secagg.SemiHonest, protocol.StageUnmask)
 	if m, err := plain.clients[0].Replace(&protocol.Answered{Round: 1, Count: 10, U2: plain.survivors.U1}); !errors.Is(err, secagg.ErrOrder) {
 		t.Errorf("of noise that is not replaced: %+v, %v", m, err)
 	}
@@ -374,7 +373,7 @@ func TestOtherSurvivorsForOneChange(t *testing.T) {
 // other way round, does not get far: its keys are none for them, nor theirs for it.
 func TestReplacingForOneClient(t *testing.T) {
 	for _, replaces := range []bool{false, true} {
-		f, other := smallReplacing(t), small(t, graph.SemiHonest)
+		f, other := smallReplacing(t), small(t, secagg.SemiHonest)
 		if !replaces {
 			f, other = other, f
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/internal/merkle"
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a larger federation, in
@@ -26,7 +25,7 @@ const WholeUpTo = 500
 
 // inParts reports whether clients are shown parts of the roster.
 func (p Params) inParts(s protocol.Setup) bool {
-	return p.Mode == graph.SemiHonest && s.Cohort.Wanted() > WholeUpTo
+	return p.Mode == SemiHonest && s.Cohort.Wanted() > WholeUpTo
 }
 
 func (r *roster) parts() bool { return r.params.inParts(r.setup) }
@@ -100,14 +99,14 @@ func start(position, degree, n int) int {
 }
 
 // around are the places of a client and its neighbours, ascending.
-func around(g *graph.Graph, place int) []int {
+func around(g *Graph, place int) []int {
 	places := append(g.Neighbours(place), place)
 	slices.Sort(places)
 	return places
 }
 
 // shown is the roster as the client at a place of its graph is shown it.
-func (r *roster) shown(g *graph.Graph, place int) *protocol.Roster {
+func (r *roster) shown(g *Graph, place int) *protocol.Roster {
 	out := &protocol.Roster{Round: r.setup.Round, Clients: r.clients, Members: r.members}
 	if r.ring == nil {
 		return out

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // The script testdata/ring.py computes the ring of a small roster, and each client's part of it,
@@ -48,7 +47,7 @@ func TestRingGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.choice = graph.Choice{Degree: 4, Threshold: 2}
+	r.choice = GraphChoice{Degree: 4, Threshold: 2}
 	r.arrange()
 	if got := hex.EncodeToString(r.ring.keys[:]); got != want.Keys {
 		t.Errorf("the hash of all keys is %s, want %s", got, want.Keys)

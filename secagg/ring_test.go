@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // crowd is a federation that is large enough for clients to be shown parts of the roster.
@@ -209,7 +208,7 @@ func (c *crowd) sizes(arrived int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	choice, err := graph.ForRoster(c.params.Graph(c.plan.Setup()), arrived)
+	choice, err := c.params.Graph(c.plan.Setup()).ForRoster(arrived)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // roster lists the clients that advertised, and what follows from that for every client alike.
@@ -26,7 +25,7 @@ type roster struct {
 	clients int
 	members []protocol.Member // all of them or, at a client that was shown a part, that
 	known   int               // how many these are
-	choice  graph.Choice
+	choice  GraphChoice
 	ring    *ring // the aggregator's, where clients are shown parts; else nil
 }
 
@@ -61,7 +60,7 @@ func (r *roster) choose() (err error) {
 			return fmt.Errorf("client %d: %w", m.Client, err)
 		}
 	}
-	r.choice, err = graph.ForRoster(r.params.Graph(r.setup), r.clients)
+	r.choice, err = r.params.Graph(r.setup).ForRoster(r.clients)
 	return err
 }
 
@@ -83,11 +82,11 @@ func checkChange(setup protocol.Setup, k *protocol.Keys) error {
 
 // graph draws the neighbours. No client keeps it longer than it takes to read them. A client that was shown its part
 // of a ring is a neighbour of all others in it: their graph is complete.
-func (r *roster) graph() (*graph.Graph, error) {
+func (r *roster) graph() (*Graph, error) {
 	if r.ring != nil {
-		return graph.Arrange(r.ring.order, r.choice.Degree)
+		return arrange(r.ring.order, r.choice.Degree)
 	}
-	return graph.New(len(r.members), r.choice.Degree, entropy.Seed(r.ringSeed(r.hash)))
+	return NewGraph(len(r.members), r.choice.Degree, entropy.Seed(r.ringSeed(r.hash)))
 }
 
 // find is the place of a client, -1 if it is not on the roster.

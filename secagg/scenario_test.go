@@ -17,7 +17,6 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 var workers = protocol.Workers(runtime.GOMAXPROCS(0))
@@ -46,7 +45,7 @@ func TestScenarios(t *testing.T) {
 			p.Cohort = s.cohort
 			p.Releases[1].Noise = protocol.Noise{Kind: s.noise, Variance: 10}
 			params := secagg.Params{Mode: s.mode}
-			large := s.mode == graph.Active && !s.complete
+			large := s.mode == secagg.Active && !s.complete
 			if large {
 				params.Beacon = []byte("not to be foreseen")
 			}
@@ -283,7 +282,7 @@ func (h *history) refused(t *testing.T, stage protocol.Stage, lost []int, messag
 	_, err := h.respond(witness, h.stood[stage][witness].Fork(), true, h.without(lost, h.opened[stage][witness]), u1)
 	var few *protocol.TooFew
 	named := map[string]bool{
-		"roster":    stage == protocol.StageAdvertise && errors.Is(err, graph.ErrRoster),
+		"roster":    stage == protocol.StageAdvertise && errors.Is(err, secagg.ErrRoster),
 		"delivery":  errors.As(err, &few) && few.Stage == protocol.StageShare && stage == protocol.StageShare,
 		"survivors": stage == protocol.StageMaskedInput && errors.Is(err, secagg.ErrSurvivors),
 		"quorum":    stage == protocol.StageConsistency && errors.Is(err, secagg.ErrQuorum),

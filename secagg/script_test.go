@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // script is a file of testdata/dropouts. Its first paragraph describes a federation. Every other
@@ -34,7 +34,7 @@ import (
 // A set of clients is "all", "survivors" or "left after STAGE", with the number of them.
 type script struct {
 	cohort         protocol.Cohort
-	mode           graph.Mode
+	mode           secagg.Mode
 	noise          protocol.NoiseKind
 	complete, long bool
 	scenarios      []scenario
@@ -86,7 +86,7 @@ func readScripts(t *testing.T) map[string]*script {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &script{mode: graph.SemiHonest, noise: protocol.Split}
+		s := &script{mode: secagg.SemiHonest, noise: protocol.Split}
 		for i, paragraph := range strings.Split(string(b), "\n\n") {
 			if i > 0 {
 				s.scenarios = append(s.scenarios, scenario{drops: make(map[protocol.Stage]int)})
@@ -146,7 +146,7 @@ func (s *script) readFederation(line string) error {
 		colluders, _ := strconv.ParseFloat(m[3], 64)
 		s.cohort = protocol.Cohort{Clients: number(m[1]), Tolerance: tolerance, Colluders: colluders}
 		if m[4] != "" {
-			s.mode = graph.Active
+			s.mode = secagg.Active
 		}
 		if m[5] != "" {
 			s.noise = protocol.TwoRound

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // The two kinds of secrets that a client shares, by the words of transcripts.
@@ -42,9 +41,9 @@ func (h *encryptedShares) revealed(survived bool) [shamir.Size]byte {
 func plaintextSize(n layer) int { return int(n) * 2 * shamir.Size }
 
 // dealtSize is the size of a sealed share for one holder, with its commitments in active mode.
-func dealtSize(m graph.Mode, n layer) int {
+func dealtSize(m Mode, n layer) int {
 	size := plaintextSize(n) + chacha20poly1305.Overhead
-	if m == graph.Active {
+	if m == Active {
 		size += 2*protocol.KeySize + ed25519.SignatureSize
 	}
 	return size
@@ -60,8 +59,8 @@ func putDealt(piece []byte, s *protocol.EncryptedShare) {
 }
 
 // takeDealt reads a share of a dealer from a piece, which it refers to.
-func takeDealt(piece []byte, dealer protocol.ClientID, m graph.Mode) protocol.EncryptedShare {
-	if m != graph.Active {
+func takeDealt(piece []byte, dealer protocol.ClientID, m Mode) protocol.EncryptedShare {
+	if m != Active {
 		return protocol.EncryptedShare{Peer: dealer, Ciphertext: piece}
 	}
 	n := len(piece) - 2*protocol.KeySize - ed25519.SignatureSize
@@ -172,8 +171,8 @@ type privateKey struct {
 }
 
 // maskKey is the key that a shared secret stands for.
-func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID, m graph.Mode) privateKey {
-	if m == graph.Active {
+func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID, m Mode) privateKey {
+	if m == Active {
 		return privateKey{secret: s, public: s.Point()}
 	}
 	b := derive(l.tag(keyKind), s, setup, id)

@@ -19,7 +19,7 @@
 // Double masking (Bonawitz et al., CCS 2017) on the sparse graph of Bell et al. (CCS 2020). A client adds to its vector its own
 // mask and one mask for each neighbour, which cancels against that neighbour's. Each client shares two secret scalars among its
 // neighbours ([shamir]): the seed of its own mask and its mask key. Degree and threshold follow from the plan and the number of
-// clients on the roster ([graph]). After the masked inputs, neighbours reveal their shares of the first secret for clients that
+// clients on the roster ([GraphParams]). After the masked inputs, neighbours reveal their shares of the first secret for clients that
 // survived, and of the second for clients that were lost, never of both for one client. In active mode shares are committed to by
 // points, which the aggregator checks before it delivers. In a federation of more than [WholeUpTo] clients, in semi-honest mode, a
 // client is shown its neighbours alone, with a proof that they are its part of a ring under one root. Masks ([mask]), channels and
@@ -36,7 +36,7 @@
 // aggregator and up to ⌈γN⌉ clients see. It learns only who took part and the sum over at least ⌈(1-ω)N⌉ clients; where noise is
 // replaced, both sums. In active mode, which refuses replaced noise ([ErrReplace]), the aggregator may lie, drop any clients and
 // show clients different things, and colluding clients may lie. They learn no more, but they can prevent a sum. This relies on an
-// enrolment list ([Params]) that the operator has signed. Package graph has the probabilities of failure. An error that is a
+// enrolment list ([Params]) that the operator has signed. [GraphParams] has the probabilities of failure. An error that is a
 // [Fault] names who broke which rule.
 //
 // # Ideal sum
@@ -57,7 +57,6 @@ import (
 
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // lift maps the residue x of Z_{2^width} to the integer nearest zero.
@@ -99,10 +98,34 @@ func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	return 0, fmt.Errorf("release %q: sums reach %.3g: %w; a smaller scale than %g is needed", r.Name, reach, ErrRing, r.Scale)
 }
 
+// Mode says what the aggregator and the colluding clients may do.
+type Mode uint8
+
+const (
+	// SemiHonest parties follow the protocol, report truthfully who was lost, and may
+	// pool what they see.
+	SemiHonest Mode = iota
+	// Active parties may also lie, drop any clients, and show different clients different
+	// things.
+	Active
+)
+
+// String is the mode's name on the command line.
+func (m Mode) String() string {
+	switch m {
+	case SemiHonest:
+		return "semi-honest"
+	case Active:
+		return "active"
+	default:
+		return fmt.Sprintf("mode(%d)", uint8(m))
+	}
+}
+
 // Params are the public parameters of a run of real sums. A client does not take them from the aggregator.
 type Params struct {
 	// Mode is SemiHonest or Active: what the aggregator and colluding clients may do.
-	Mode graph.Mode
+	Mode Mode
 	// Rounds is T, failed attempts included: the bounds hold for all of them together.
 	Rounds int
 	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of every client, by its ClientID. The writer
@@ -112,7 +135,7 @@ type Params struct {
 	List protocol.Hash
 	// VerifyInputs, in active mode alone, has each client prove that its input is within its bounds before it is added.
 	VerifyInputs bool
-	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this round that no party could
+	// Beacon, needed in active mode with more than CompleteUpTo clients, is a value for this round that no party could
 	// predict before the clients had acknowledged the roster. The ring is drawn from it. Empty: there is none.
 	Beacon []byte
 }
@@ -134,9 +157,9 @@ func (p Params) Validate(plan *protocol.Plan) error {
 
 // validateSetup is the part that can be checked before there is a plan.
 func (p Params) validateSetup(s protocol.Setup) error {
-	_, err := graph.Choose(p.Graph(s))
+	_, err := p.Graph(s).Choose()
 	errs := problems.List{err}
-	if p.Mode == graph.Active {
+	if p.Mode == Active {
 		errs.If(s.Replaces, "%w", ErrReplace)
 		errs.If(s.Cohort.Enrolled > 0, "%w", ErrChosen)
 		errs.If(len(p.Identities) != s.Cohort.Clients, "the enrolment list has %d keys for %d clients", len(p.Identities), s.Cohort.Clients)
@@ -149,13 +172,13 @@ func (p Params) validateSetup(s protocol.Setup) error {
 
 // Graph are the parameters from which graph and threshold follow. A round that replaces noise counts as two: it has two sums, and
 // clients lost in either may cut the graph.
-func (p Params) Graph(s protocol.Setup) graph.Params {
+func (p Params) Graph(s protocol.Setup) GraphParams {
 	c := s.Cohort
 	colluders := c.Colluders
 	if c.Enrolled > 0 { // all colluders may be among the clients that stay in the round
 		colluders = float64(c.Colluding()) / float64(c.Wanted())
 	}
-	return graph.Params{
+	return GraphParams{
 		Cohort: protocol.Cohort{Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders},
 		Mode:   p.Mode, Rounds: p.Rounds * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
 	}
@@ -288,7 +311,7 @@ func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 // inside another, are a few bytes shorter; with several releases, each vector beyond the first takes a few more. Unmask includes
 // the expected size of the removals, which is Removal.
 type Cost struct {
-	Choice  graph.Choice
+	Choice  GraphChoice
 	Bytes   [protocol.Kinds]int
 	Removal int
 	Proof   int // about a client's input, without the blindings
@@ -300,7 +323,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		return Cost{}, err
 	}
 	setup := plan.Setup()
-	choice, err := graph.Choose(p.Graph(setup))
+	choice, err := p.Graph(setup).Choose()
 	if err != nil {
 		return Cost{}, err
 	}
@@ -309,7 +332,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	last := first + protocol.ClientID(n-1)
 	var signature []byte
 	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(layersOf(setup))+chacha20poly1305.Overhead)}
-	if p.Mode == graph.Active {
+	if p.Mode == Active {
 		signature = make([]byte, ed25519.SignatureSize)
 		share.Committed = &protocol.Commitments{Signature: signature}
 	}
@@ -350,7 +373,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		&protocol.Survivors{Round: it, Count: n, U1: set.known, Digest: set.digest},
 		&protocol.Unmask{Round: it, Shares: revealed, Removed: removed, Packed: c.Removal},
 	}
-	if p.Mode == graph.Active {
+	if p.Mode == Active {
 		messages = append(messages, &protocol.Consistency{Round: it, Signature: signature}, &protocol.Quorum{Round: it, Signatures: signed})
 	}
 	if setup.Replaces {

@@ -7,14 +7,13 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Attacks with two setups of one round: the aggregator has clients go through
 // one ahead, gives it up, and has them go through another with the plan.
 
 // twoSetups are of the same parties, through the stage share; neither has begun.
-func twoSetups(t *testing.T, mode graph.Mode) (ahead, anew *federation) {
+func twoSetups(t *testing.T, mode secagg.Mode) (ahead, anew *federation) {
 	t.Helper()
 	f := small(t, mode)
 	var parties []*secagg.Party
@@ -116,7 +115,7 @@ func TestSetupsMixed(t *testing.T) {
 		holder, shares, other := common(t, anew, ahead)
 		*shares = *other
 		_, err = anew.answer(protocol.StageMaskedInput, holder)
-		if mode == graph.Active {
+		if mode == secagg.Active {
 			culprit(t, err, theAggregator, secagg.ErrSignature)
 		} else {
 			culprit(t, err, protocol.ClientParty(shares.Peer), secagg.ErrShare)
@@ -169,7 +168,7 @@ func TestSetupsSplit(t *testing.T) {
 				if _, err := h.answer(protocol.StageMaskedInput, i); err != nil {
 					t.Fatal(err)
 				}
-				if mode == graph.SemiHonest {
+				if mode == secagg.SemiHonest {
 					continue
 				}
 				m, err := h.federation.clients[i].Confirm(all)
@@ -182,7 +181,7 @@ func TestSetupsSplit(t *testing.T) {
 		for _, h := range halves {
 			for _, i := range h.clients {
 				c := h.federation.clients[i]
-				if mode == graph.Active {
+				if mode == secagg.Active {
 					culprit(t, c.Check(all, q, serial{}), theAggregator, secagg.ErrQuorum)
 				} else {
 					culprit(t, c.Check(h.survivors, nil, serial{}), theAggregator, secagg.ErrSurvivors)

@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Stage 1, share keys (Bonawitz et al., round 1, on the graph of Bell et al.).
@@ -196,11 +195,11 @@ func (a *Aggregator) checkDealt(dealer, holder int, s *protocol.EncryptedShare) 
 }
 
 // checkSealed says what is wrong with the sizes of an encrypted share.
-func checkSealed(s *protocol.EncryptedShare, mode graph.Mode, n layer) error {
+func checkSealed(s *protocol.EncryptedShare, mode Mode, n layer) error {
 	switch want := plaintextSize(n) + chacha20poly1305.Overhead; {
 	case len(s.Ciphertext) != want:
 		return fmt.Errorf("%w: %d bytes of shares, %d expected", ErrMalformed, len(s.Ciphertext), want)
-	case (s.Committed != nil) != (mode == graph.Active):
+	case (s.Committed != nil) != (mode == Active):
 		return fmt.Errorf("%w: shares are committed to in active mode, and in no other", ErrMalformed)
 	case s.Committed != nil && len(s.Committed.Signature) != ed25519.SignatureSize:
 		return fmt.Errorf("%w: a signature of %d bytes", ErrMalformed, len(s.Committed.Signature))
@@ -245,7 +244,7 @@ func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 }
 
 // delivered returns the shares of a client's neighbours for the client at a place, in ascending order of clients.
-func (r *roster) delivered(place int, g *graph.Graph, dealt *shelf, arrived protocol.Bitmap) ([]protocol.EncryptedShare, error) {
+func (r *roster) delivered(place int, g *Graph, dealt *shelf, arrived protocol.Bitmap) ([]protocol.EncryptedShare, error) {
 	out := make([]protocol.EncryptedShare, 0, g.Degree())
 	for _, j := range g.Neighbours(place) {
 		if !arrived.Has(j) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // The attacks on shares: by the aggregator that carries them, by a holder, by a dealer.
@@ -40,7 +39,7 @@ func TestGarbledShare(t *testing.T) {
 		garble(&d.Shares[2])
 		f.deliveries[0] = &d
 		_, err := f.answer(protocol.StageMaskedInput, 0)
-		if mode == graph.Active {
+		if mode == secagg.Active {
 			culprit(t, err, theAggregator, secagg.ErrSignature)
 		} else {
 			culprit(t, err, protocol.ClientParty(d.Shares[2].Peer), secagg.ErrShare)
@@ -52,7 +51,7 @@ func TestGarbledShare(t *testing.T) {
 // by whom. In active mode the holder is named, its answer does not count, and the sum is made from
 // the others' answers.
 func TestHolderLies(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageConsistency)
+	f := standing(t, secagg.Active, protocol.StageConsistency)
 	for i := range f.clients {
 		m, err := f.answer(protocol.StageUnmask, i)
 		if err != nil {
@@ -81,7 +80,7 @@ func TestHolderLies(t *testing.T) {
 // In semi-honest mode no party can tell which client lied. The lie itself is found out, and no
 // wrong sum comes out.
 func TestWrongShareInSemiHonestMode(t *testing.T) {
-	f := standing(t, graph.SemiHonest, protocol.StageMaskedInput)
+	f := standing(t, secagg.SemiHonest, protocol.StageMaskedInput)
 	for i := range f.clients {
 		m, err := f.answer(protocol.StageUnmask, i)
 		if err != nil {
@@ -110,7 +109,7 @@ func TestWrongShareInSemiHonestMode(t *testing.T) {
 // The aggregator delivers what was dealt to another holder, with the dealer's own
 // signature: it was signed for that holder.
 func TestShareOfAnotherHolder(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageShare)
+	f := standing(t, secagg.Active, protocol.StageShare)
 	byDealer := func(holder int) int {
 		return slices.IndexFunc(f.deliveries[holder].Shares, func(s protocol.EncryptedShare) bool { return s.Peer == 4 })
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Attacks with the signatures over survivors.
@@ -16,7 +15,7 @@ import (
 // The signatures of a client are of no use for another purpose: a signature over
 // survivors is bound to the client and to what it holds.
 func TestSignatureOfAnotherSet(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageMaskedInput)
+	f := standing(t, secagg.Active, protocol.StageMaskedInput)
 	m, err := f.clients[3].Confirm(without(f.survivors, 9))
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +35,7 @@ func TestSignatureOfAnotherSet(t *testing.T) {
 // either. The set U1 is the same for all clients, the masks are not. That client's signature must
 // not count for the others' masks.
 func TestSignatureOverAnotherRoster(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageShare)
+	f := standing(t, secagg.Active, protocol.StageShare)
 	lied := *f.deliveries[0]
 	lied.Arrived = slices.Clone(lied.Arrived)
 	lied.Arrived[1] &^= 2 // client 9
@@ -56,7 +55,7 @@ func TestSignatureOverAnotherRoster(t *testing.T) {
 
 // A colluding client that did not survive signs along: a quorum is one of survivors.
 func TestSignatureOfOneThatWasLost(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageShare)
+	f := standing(t, secagg.Active, protocol.StageShare)
 	f.lose(9, 1)
 	for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageConsistency} {
 		if err := f.stage(s); err != nil {

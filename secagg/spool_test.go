@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // shed is a spool that has its pieces apart from the aggregator's memory.
@@ -197,7 +196,7 @@ func makeClients(t testing.TB, n int) *made {
 	t.Helper()
 	p := plan(n, exact("V", 8, 32))
 	p.Cohort = protocol.Cohort{Clients: n, Tolerance: 0.3, Colluders: 0.05}
-	choice, err := graph.Choose(secagg.Params{Rounds: 1}.Graph(p.Setup()))
+	choice, err := secagg.Params{Rounds: 1}.Graph(p.Setup()).Choose()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -57,7 +56,7 @@ func BenchmarkThousand(b *testing.B) {
 	for b.Loop() {
 		p, survivors := crowdRound(b, n, benchLen)
 		b.StopTimer()
-		choice, err := graph.Choose(secagg.Params{Rounds: 1}.Graph(p.Setup()))
+		choice, err := secagg.Params{Rounds: 1}.Graph(p.Setup()).Choose()
 		if err != nil {
 			b.Fatal(err)
 		}

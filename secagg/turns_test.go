@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // inTurns is a round that asks 12 of 30 clients and continues with 10.
@@ -97,7 +96,7 @@ func TestTurnsAreChecked(t *testing.T) {
 // Active mode refuses turns, and says why.
 func TestNoTurnsInActiveMode(t *testing.T) {
 	p := inTurns()
-	if err := (secagg.Params{Rounds: 1, Mode: graph.Active}).Validate(p); !errors.Is(err, secagg.ErrChosen) {
+	if err := (secagg.Params{Rounds: 1, Mode: secagg.Active}).Validate(p); !errors.Is(err, secagg.ErrChosen) {
 		t.Errorf("the error is %v", err)
 	}
 }

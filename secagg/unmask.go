@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/internal/secagg/shamir"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Stage 4, unmasking (Bonawitz et al., round 4). For a neighbour that survived, a client reveals the share of its self-mask's
@@ -203,7 +202,7 @@ func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.Reveal
 		if err != nil {
 			return err
 		}
-		committed := takeDealt(piece, of, graph.Active).Committed
+		committed := takeDealt(piece, of, Active).Committed
 		want := committed.Key
 		if in.Has(j) {
 			want = committed.Seed

@@ -7,7 +7,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // verifiedStages are the stages of active mode whose messages have signatures or revealed shares.
@@ -16,7 +15,7 @@ var verifiedStages = map[protocol.Stage]bool{protocol.StageAdvertise: true, prot
 // A round whose messages are verified side by side, on goroutines of their own, and then taken
 // gives the plain sum of the inputs. A message without signatures or shares is not verified.
 func TestVerifySideBySide(t *testing.T) {
-	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
+	for _, mode := range []secagg.Mode{secagg.SemiHonest, secagg.Active} {
 		f := small(t, mode)
 		for _, stage := range f.stages() {
 			receive := make([]func() error, len(f.clients))
@@ -28,7 +27,7 @@ func TestVerifySideBySide(t *testing.T) {
 				}
 				from, said := protocol.ClientID(i), m.(protocol.StageMessage)
 				verify := f.aggregator.Verify(from, said)
-				if (verify != nil) != (mode == graph.Active && verifiedStages[stage]) {
+				if (verify != nil) != (mode == secagg.Active && verifiedStages[stage]) {
 					t.Fatalf("%s, %s: a message is verified: %t", mode, stage, verify != nil)
 				}
 				if receive[i] = func() error { return f.aggregator.Receive(from, said) }; verify != nil {
@@ -68,7 +67,7 @@ func TestVerifySideBySide(t *testing.T) {
 // not before the message is taken. A message out of its order needs no verifying. A message that
 // was verified while its stage was open is refused after the stage has closed.
 func TestVerifyRefuses(t *testing.T) {
-	f := standing(t, graph.Active, protocol.StageAdvertise)
+	f := standing(t, secagg.Active, protocol.StageAdvertise)
 	m, err := f.answer(protocol.StageShare, 2)
 	if err != nil {
 		t.Fatal(err)

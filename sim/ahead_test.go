@@ -15,14 +15,13 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // kindOfSum is a way to add up.
 type kindOfSum struct {
 	name string
 	real bool
-	mode graph.Mode
+	mode secagg.Mode
 	draw secagg.Draw
 	// verify has clients prove that their inputs are within their bounds.
 	verify bool
@@ -31,8 +30,8 @@ type kindOfSum struct {
 var (
 	ideal      = kindOfSum{name: "ideal", draw: secagg.DrawClient}
 	semiHonest = kindOfSum{name: "semi-honest", real: true}
-	active     = kindOfSum{name: "active", real: true, mode: graph.Active}
-	proved     = kindOfSum{name: "active, proved", real: true, mode: graph.Active, verify: true}
+	active     = kindOfSum{name: "active", real: true, mode: secagg.Active}
+	proved     = kindOfSum{name: "active, proved", real: true, mode: secagg.Active, verify: true}
 	everySum   = []kindOfSum{ideal, {name: "ideal, of noise drawn at once", draw: secagg.DrawSum}, semiHonest, active}
 )
 
@@ -110,7 +109,7 @@ func TestExchanges(t *testing.T) {
 		cfg, strategy := aheadConfig(k, 0)
 		down, up, _ := exchanged(t, cfg, nil)
 		confirm, quorum := "", ""
-		if k.mode == graph.Active {
+		if k.mode == secagg.Active {
 			confirm, quorum = "consistency ", "quorum"
 		}
 		wantUp := map[uint64]string{1: "advertise shares prepared masked-input+advertise " + confirm + "unmask+shares"}

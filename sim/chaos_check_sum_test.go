@@ -7,7 +7,6 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // exactSum: the released sum covers exactly the clients whose masked input was taken. It adds their
@@ -154,7 +153,7 @@ func (it *contributions) check(m *protocol.Result) error {
 
 // threshold returns how many shares restore a secret, with so many clients on the roster.
 func (s *Schedule) threshold(roster int) (int, error) {
-	c, err := graph.ForRoster(s.Params().Graph(s.setup()), roster)
+	c, err := s.Params().Graph(s.setup()).ForRoster(roster)
 	return c.Threshold, err
 }
 

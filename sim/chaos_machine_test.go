@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // machine is the computer of a client: it survives the client's crashes, with the records and
@@ -266,7 +265,7 @@ func (w *world) volley(e protocol.Envelope) bool {
 		id = e.From.Client
 	}
 	for _, v := range w.schedule.Volleys {
-		if !w.healed && v.Round == w.round && v.After == after && slices.Contains(v.Clients, id) && protocol.StageOf(e.Message, w.schedule.Mode == graph.Active) == v.Stage {
+		if !w.healed && v.Round == w.round && v.After == after && slices.Contains(v.Clients, id) && protocol.StageOf(e.Message, w.schedule.Mode == secagg.Active) == v.Stage {
 			return true
 		}
 	}

@@ -13,15 +13,14 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Schedule is everything that happens to a federation, determined by a seed.
 type Schedule struct {
 	Seed     uint64
-	Mode     graph.Mode
+	Mode     secagg.Mode
 	Cohort   protocol.Cohort
-	Graph    graph.Choice // for the whole cohort; a smaller roster has its own
+	Graph    secagg.GraphChoice // for the whole cohort; a smaller roster has its own
 	Releases []protocol.Release
 	// Rounds is the number attempted under faults; one more follows after healing.
 	Rounds  int
@@ -74,12 +73,12 @@ type dice interface {
 // Draw generates the schedule of a seed. It depends on modes as well.
 func Draw(seed uint64, modes Modes) (*Schedule, error) {
 	d := entropy.Public(seed, "chaos/schedule")
-	s := &Schedule{Seed: seed, Mode: graph.SemiHonest}
+	s := &Schedule{Seed: seed, Mode: secagg.SemiHonest}
 	if even := d.IntN(2) == 0; modes == Active || modes == Both && even {
-		s.Mode = graph.Active
+		s.Mode = secagg.Active
 	}
 	s.Rounds = 1 + d.IntN(4)
-	replaces := d.IntN(3) == 0 && s.Mode == graph.SemiHonest // secagg.ErrReplace
+	replaces := d.IntN(3) == 0 && s.Mode == secagg.SemiHonest // secagg.ErrReplace
 	if err := s.drawCohort(d, replaces); err != nil {
 		return nil, err
 	}
@@ -95,7 +94,7 @@ func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 // drawCohort takes the first cohort for which there is a graph, sparse ones in a
 // third of the semi-honest schedules.
 func (s *Schedule) drawCohort(d dice, replaces bool) error {
-	sparse := d.IntN(3) == 0 && s.Mode == graph.SemiHonest
+	sparse := d.IntN(3) == 0 && s.Mode == secagg.SemiHonest
 	for range 1000 {
 		c := protocol.Cohort{
 			Clients:   3 + d.IntN(9),
@@ -108,13 +107,13 @@ func (s *Schedule) drawCohort(d dice, replaces bool) error {
 		if c.Validate() != nil {
 			continue
 		}
-		choice, err := graph.Choose(s.Params().Graph(protocol.Setup{Cohort: c, Replaces: replaces}))
+		choice, err := s.Params().Graph(protocol.Setup{Cohort: c, Replaces: replaces}).Choose()
 		if err == nil && choice.Complete != sparse {
 			s.Cohort, s.Graph = c, choice
 			return nil
 		}
 	}
-	return errors.New("chaos: no cohort has a graph: the bounds of package graph and the cohorts drawn here do not match")
+	return errors.New("chaos: no cohort has a graph: the bounds of secagg.GraphParams and the cohorts drawn here do not match")
 }
 
 // Params are the parameters of the secure sum, except for the enrolment list.
@@ -197,7 +196,7 @@ func (s *Schedule) drawFaults(d dice) {
 
 // stages returns the stages of a round.
 func (s *Schedule) stages() []protocol.Stage {
-	course := protocol.StageFlow{Prepares: true, Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
+	course := protocol.StageFlow{Prepares: true, Confirms: s.Mode == secagg.Active, Replaces: s.setup().Replaces}
 	var out []protocol.Stage
 	for stage := protocol.StageAdvertise; stage != protocol.Stages; stage = course.After(stage) {
 		out = append(out, stage)
@@ -210,7 +209,7 @@ func (s *Schedule) stages() []protocol.Stage {
 func (s *Schedule) lossesTolerated() int {
 	c := s.Cohort
 	need := c.Required()
-	if s.Mode == graph.Active {
+	if s.Mode == secagg.Active {
 		need = secagg.Quorum(c, c.Clients)
 	}
 	return c.Clients - max(need, s.Graph.Threshold+1)
@@ -313,7 +312,7 @@ func newReport(cfg Config) *Report {
 
 // add counts a schedule.
 func (r *Report) add(one *result) {
-	if one.schedule.Mode == graph.Active {
+	if one.schedule.Mode == secagg.Active {
 		r.Active++
 	}
 	if !one.schedule.Graph.Complete {

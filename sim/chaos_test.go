@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // The files chaos_*_test.go test a federation under randomly generated faults: the roles and the secure sum of
@@ -148,7 +148,7 @@ func TestDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 		count["mode "+s.Mode.String()]++
-		if s.setup().Replaces && s.Mode == graph.Active {
+		if s.setup().Replaces && s.Mode == secagg.Active {
 			t.Errorf("seed %d: noise is replaced in active mode", seed)
 		}
 		count[fmt.Sprint("complete ", s.Graph.Complete)]++
@@ -327,7 +327,7 @@ func TestConfig(t *testing.T) {
 func calm(t *testing.T) *Schedule {
 	t.Helper()
 	s := &Schedule{
-		Seed: 77, Mode: graph.SemiHonest, Rounds: 1, Cohort: protocol.Cohort{Clients: 8, Tolerance: 0.25, Colluders: 0.1},
+		Seed: 77, Mode: secagg.SemiHonest, Rounds: 1, Cohort: protocol.Cohort{Clients: 8, Tolerance: 0.25, Colluders: 0.1},
 		Releases: []protocol.Release{
 			{Name: "split", Len: 3, MaxNonZero: 3, L2: 40, LInf: bound, Scale: 1, Width: 24, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100}},
 			{Name: "own", Len: 4, MaxNonZero: 2, L2: 40, LInf: bound, Scale: 1, Width: 16, Noise: protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 5, SamplingRate: 1, Steps: 1}},
@@ -350,7 +350,7 @@ func calmReplacing(t *testing.T) *Schedule {
 func withGraph(t *testing.T, s *Schedule) *Schedule {
 	t.Helper()
 	var err error
-	if s.Graph, err = graph.Choose(s.Params().Graph(s.setup())); err != nil {
+	if s.Graph, err = s.Params().Graph(s.setup()).Choose(); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
 )
 
@@ -68,7 +67,7 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 	for i := range w.machines {
 		w.machines[i] = &machine{id: protocol.ClientID(i), w: w}
 	}
-	if s.Mode == graph.Active {
+	if s.Mode == secagg.Active {
 		for _, d := range w.machines {
 			var err error
 			if d.identity, err = newIdentity(s.Seed, d.id); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // In an ideal sum nothing happens to an input between the client that computes it and the adder,
@@ -183,7 +182,7 @@ func (f *federation) newSums() (sums, error) {
 func realSums(cfg Config, from *Entropy) (sums, error) {
 	params := secagg.Params{Mode: cfg.Mode, Rounds: cfg.Rounds, VerifyInputs: cfg.VerifyInputs}
 	identities := make([]ed25519.PrivateKey, len(cfg.Trainers))
-	if cfg.Mode == graph.Active {
+	if cfg.Mode == secagg.Active {
 		params.Identities = make([]ed25519.PublicKey, len(identities))
 		for i := range identities {
 			seed := make([]byte, ed25519.SeedSize)

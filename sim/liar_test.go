@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/secagg/inputproof"
 	"github.com/fedsim/fedsim/internal/secagg/mask"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // liar is the client that breaks the protocol in these tests.
@@ -226,7 +226,7 @@ func provedBeyond(t *testing.T, p *protocol.Plan, rounds int, times float64) []b
 // In semi-honest mode no client lies: malformed messages are ignored, and no client is excluded.
 func TestNobodyIsExcludedWhereNobodyLies(t *testing.T) {
 	for _, k := range everySum {
-		if k.mode == graph.Active {
+		if k.mode == secagg.Active {
 			continue
 		}
 		cfg, _ := aheadConfig(k, 0)

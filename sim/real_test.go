@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // noisy is a release to which clients add noise.
@@ -26,12 +25,12 @@ func noisy(n int, k protocol.NoiseKind) protocol.Release {
 // sorts lists the kinds of real sums.
 var sorts = []struct {
 	name   string
-	mode   graph.Mode
+	mode   secagg.Mode
 	kind   protocol.NoiseKind
 	verify bool
 }{
-	{"semi-honest", graph.SemiHonest, protocol.Split, false}, {"active", graph.Active, protocol.Split, false},
-	{"proved", graph.Active, protocol.Split, true}, {"replaced", graph.SemiHonest, protocol.TwoRound, false},
+	{"semi-honest", secagg.SemiHonest, protocol.Split, false}, {"active", secagg.Active, protocol.Split, false},
+	{"proved", secagg.Active, protocol.Split, true}, {"replaced", secagg.SemiHonest, protocol.TwoRound, false},
 }
 
 // A real sum releases the same integers as the ideal sum with noise by clients, and loses the same
@@ -160,7 +159,7 @@ func TestLostAtConsistency(t *testing.T) {
 	for _, lost := range []int{0, 1, 2, 3} {
 		trainers, _ := bits(n)
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.17, Colluders: 0.05}, exact(n), 1)
-		cfg := Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: graph.Active}
+		cfg := Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: secagg.Active}
 		out, err := runWith(t, cfg, script{protocol.StageConsistency, lost})
 		if err != nil {
 			t.Fatal(err)
@@ -222,9 +221,9 @@ func checkWorkers(t *testing.T, kind protocol.NoiseKind, stages []protocol.Stage
 func TestCost(t *testing.T) {
 	const n = 20
 	for _, c := range []struct {
-		mode    graph.Mode
+		mode    secagg.Mode
 		release protocol.Release
-	}{{graph.SemiHonest, exact(n)}, {graph.Active, exact(n)}, {graph.SemiHonest, noisy(n, protocol.TwoRound)}} {
+	}{{secagg.SemiHonest, exact(n)}, {secagg.Active, exact(n)}, {secagg.SemiHonest, noisy(n, protocol.TwoRound)}} {
 		mode := c.mode
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.05}, c.release, 1)
 		trainers, _ := bits(n)
@@ -233,7 +232,7 @@ func TestCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		params := secagg.Params{Mode: mode, Rounds: 1}
-		if mode == graph.Active {
+		if mode == secagg.Active {
 			params.Identities = make([]ed25519.PublicKey, n)
 			for i := range params.Identities {
 				params.Identities[i] = make(ed25519.PublicKey, ed25519.PublicKeySize)
@@ -293,7 +292,7 @@ func TestConfigOfSums(t *testing.T) {
 	trainers, _ := bits(4)
 	good := Config{Session: testSession, Strategy: newAdder(protocol.Cohort{Clients: 4}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network}
 	for name, change := range map[string]func(*Config){
-		"active and ideal":                func(c *Config) { c.Mode = graph.Active },
+		"active and ideal":                func(c *Config) { c.Mode = secagg.Active },
 		"consistency in semi-honest mode": func(c *Config) { c.Faults.Stages = []protocol.Stage{protocol.StageConsistency} },
 	} {
 		c := good
@@ -328,10 +327,10 @@ func TestLostAtNoStage(t *testing.T) {
 // of semi-honest mode, to confirm the survivors. The aggregator's checks of signatures take no
 // time.
 func TestClockOfActiveMode(t *testing.T) {
-	took := make(map[graph.Mode]time.Duration)
+	took := make(map[secagg.Mode]time.Duration)
 	fast := network
 	fast.Up, fast.Down = 1e15, 1e15 // no byte takes a nanosecond
-	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
+	for _, mode := range []secagg.Mode{secagg.SemiHonest, secagg.Active} {
 		trainers, _ := bits(12)
 		strategy := newAdder(protocol.Cohort{Clients: 12, Tolerance: 0.17, Colluders: 0.05}, exact(12), 1)
 		out, err := runWith(t, Config{Session: testSession, Strategy: strategy, Trainers: trainers, Rounds: 1, Network: fast, Real: true, Mode: mode}, nil)
@@ -340,7 +339,7 @@ func TestClockOfActiveMode(t *testing.T) {
 		}
 		took[mode] = out.Rounds[0].Duration
 	}
-	if more, want := took[graph.Active]-took[graph.SemiHonest], 2*fast.Latency+fast.Compute; more != want {
+	if more, want := took[secagg.Active]-took[secagg.SemiHonest], 2*fast.Latency+fast.Compute; more != want {
 		t.Errorf("it takes %v more, want %v", more, want)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
 )
 
@@ -141,7 +140,7 @@ func nothing(p *protocol.Plan) []protocol.Vector {
 // hollow returns sums that are empty in the known rounds. In active mode they are complete,
 // because clients may be lost at a stage that no other sum has.
 func (c Config) hollow(s sums, src entropy.Source) sums {
-	if c.known() == 0 || c.Mode == graph.Active {
+	if c.known() == 0 || c.Mode == secagg.Active {
 		return s
 	}
 	known, tables := c.known(), new(noise.Tables)

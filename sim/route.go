@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // send puts a message on its way, unless its sender or recipient is lost, and counts its bytes.
@@ -80,7 +80,7 @@ func (f *federation) hears(c protocol.ClientID, m protocol.Message) bool {
 	if _, final := m.(*protocol.Final); final {
 		return !f.faults.absent(c, uint64(f.cfg.Rounds)+1)
 	}
-	return protocol.StageOf(m, f.cfg.Mode == graph.Active) < f.lost[c]
+	return protocol.StageOf(m, f.cfg.Mode == secagg.Active) < f.lost[c]
 }
 
 // observe follows the rounds by the messages between server and aggregator.

@@ -23,7 +23,6 @@ import (
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
 )
 
@@ -58,7 +57,7 @@ type Config struct {
 	// sums are ideal and Mode is SemiHonest. The released integers equal those by ideal sums to
 	// which each client adds its noise.
 	Real bool
-	Mode graph.Mode
+	Mode secagg.Mode
 	// VerifyInputs, of real sums in active mode, has each client prove that its vector is within its bounds.
 	VerifyInputs bool
 	Draw         secagg.Draw // who draws the noise of ideal sums
@@ -103,9 +102,9 @@ func (c Config) Validate() error {
 	errs.If(c.Ledgers != nil && len(c.Ledgers) != len(c.Trainers), "%d ledgers for %d clients", len(c.Ledgers), len(c.Trainers))
 	errs.If(c.Rounds < 1, "rounds is %d; it must be at least 1", c.Rounds)
 	errs.If(!(c.SitOut >= 0 && c.SitOut < 1), "sit-out is %v; it must be at least 0 and below 1", c.SitOut)
-	errs.If(!c.Real && c.Mode != graph.SemiHonest, "the mode is %s, but sums are ideal: ideal sums defend against no attack", c.Mode)
-	errs.If(c.VerifyInputs && c.Mode != graph.Active, "inputs are verified, but the mode is %s; they are in mode active alone", c.Mode)
-	errs.If(c.Mode != graph.Active && slices.Contains(c.Faults.Stages, protocol.StageConsistency),
+	errs.If(!c.Real && c.Mode != secagg.SemiHonest, "the mode is %s, but sums are ideal: ideal sums defend against no attack", c.Mode)
+	errs.If(c.VerifyInputs && c.Mode != secagg.Active, "inputs are verified, but the mode is %s; they are in mode active alone", c.Mode)
+	errs.If(c.Mode != secagg.Active && slices.Contains(c.Faults.Stages, protocol.StageConsistency),
 		"clients drop out at %s, a stage of the active mode", protocol.StageConsistency)
 	return errors.Join(errs...)
 }

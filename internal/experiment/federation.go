@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
 )
 
@@ -141,7 +140,7 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 	}
 	if e.Real() {
 		algorithm.Secagg.Set(&v.Config, "ideal")
-		algorithm.Mode.Set(&v.Config, graph.SemiHonest.String())
+		algorithm.Mode.Set(&v.Config, secagg.SemiHonest.String())
 		algorithm.VerifyInputs.Set(&v.Config, "no")
 	}
 	v.DropoutStages = slices.Clone(e.DropoutStages)
@@ -318,11 +317,11 @@ func (e *Experiment) Draw() secagg.Draw {
 func (e *Experiment) Real() bool { return algorithm.Secagg.Is(e.Config, "real") }
 
 // Mode returns the kind of attack that real sums defend against.
-func (e *Experiment) Mode() graph.Mode {
-	if algorithm.Mode.Is(e.Config, graph.Active.String()) {
-		return graph.Active
+func (e *Experiment) Mode() secagg.Mode {
+	if algorithm.Mode.Is(e.Config, secagg.Active.String()) {
+		return secagg.Active
 	}
-	return graph.SemiHonest
+	return secagg.SemiHonest
 }
 
 // VerifiesInputs reports whether clients of real sums prove that their vectors are within their bounds.
@@ -337,7 +336,7 @@ func (e *Experiment) InputsWords() string {
 // their public keys by ClientID. In semi-honest mode nothing rests on the list.
 func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
 	p := secagg.Params{Mode: e.Mode(), Rounds: e.Schedule.Rounds(), VerifyInputs: e.VerifiesInputs()}
-	if p.Mode == graph.Active {
+	if p.Mode == secagg.Active {
 		p.Identities = enrolled
 	}
 	return p

@@ -6,7 +6,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // BytesForecast holds the bytes that one client sends and gets if no client is lost: messages with the headers of their
@@ -206,14 +205,14 @@ func (e builder) stepMemory(step int, deployed bool) *MemoryForecast {
 func (e builder) sharesMemory(f *MemoryForecast, step int, deployed bool) {
 	n, sum := e.Cohort.Wanted(), e.Sums[step]
 	perByte, mode := keptPerByte, e.Mode()
-	if mode == graph.SemiHonest && n > secagg.WholeUpTo {
+	if mode == secagg.SemiHonest && n > secagg.WholeUpTo {
 		perByte = keptInParts
 	}
 	scaled := func(factor float64, bytes int64) int64 { return int64(math.Ceil(factor * float64(bytes))) }
 	f.Keys = scaled(perByte, int64(n)*int64(sum.Bytes[protocol.KindAdvertise]+sum.Bytes[protocol.KindConsistency]))
 	shares := secagg.SharedBytes(mode, sum.Bytes[protocol.KindReplacement] > 0, n, sum.Choice.Degree)
 	f.Shares = scaled(sharesPerByte, shares.Dealt+shares.Revealed)
-	if deployed && mode == graph.SemiHonest && shares.Dealt+shares.Revealed > secagg.SharesInMemory {
+	if deployed && mode == secagg.SemiHonest && shares.Dealt+shares.Revealed > secagg.SharesInMemory {
 		f.Shares, f.Spooled = waitingEach*int64(n), shares.Spooled
 	}
 }

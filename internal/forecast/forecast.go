@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // Forecast is the plan of a run. Everything follows from the configuration and from the size of the data; nothing is
@@ -92,7 +92,7 @@ type CohortForecast struct {
 	SetupExchanges int `json:"setup_exchanges"`
 }
 
-// GraphForecast is the graph of a round with all N clients on its roster (package graph):
+// GraphForecast is the graph of a round with all N clients on its roster ([secagg.GraphParams]):
 // every roster has its own degree and threshold.
 type GraphForecast struct {
 	Mode      string `json:"mode"`
@@ -228,7 +228,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 func (e builder) cohortForecast() *CohortForecast {
 	n := e.Cohort
 	f := &CohortForecast{Clients: n.Clients, Lost: n.Wanted() - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 3}
-	if e.Mode() == graph.Active {
+	if e.Mode() == secagg.Active {
 		f.Exchanges++
 	}
 	if algorithm.Flow(e.Config).Replaces {
@@ -256,9 +256,9 @@ func (e builder) releaseForecasts() (list []ReleaseForecast) {
 	return list
 }
 
-func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {
+func graphForecast(m secagg.Mode, clients int, c secagg.GraphChoice, rounds int) *GraphForecast {
 	// The bounds of a run are union bounds: rounds times the bounds of a round.
-	chance := func(b graph.FailureBound) Chance {
+	chance := func(b secagg.FailureBound) Chance {
 		return Chance{Round: b.Achieved / float64(rounds), RoundLimit: b.Limit / float64(rounds), Run: b.Achieved, RunLimit: b.Limit}
 	}
 	return &GraphForecast{

@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // The two kinds of noise that there are to lie about.
@@ -434,7 +434,7 @@ func TestSumParams(t *testing.T) {
 	}
 	active := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7 secagg=real mode=active"))
 	p := active.SumParams(list)
-	if p.Mode != graph.Active || p.Rounds != 7 || !cmp.Equal(p.Identities, list) || len(p.Beacon) > 0 {
+	if p.Mode != secagg.Active || p.Rounds != 7 || !cmp.Equal(p.Identities, list) || len(p.Beacon) > 0 {
 		t.Errorf("active: %+v", p)
 	}
 	s, err := active.Strategy()
@@ -451,7 +451,15 @@ func TestSumParams(t *testing.T) {
 	if err := active.SumParams(list[:9]).Validate(plan); err == nil || !strings.Contains(err.Error(), "9 keys for 10 clients") {
 		t.Errorf("a list of nine: %v", err)
 	}
-	if p := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7")).SumParams(list); p.Mode != graph.SemiHonest || p.Identities != nil || p.Rounds != 7 {
+	if p := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7")).SumParams(list); p.Mode != secagg.SemiHonest || p.Identities != nil || p.Rounds != 7 {
 		t.Errorf("semi-honest: %+v", p)
+	}
+}
+
+// The key's words are the names of the modes: an experiment compares them.
+func TestModesAreNamedAsTheirKeySays(t *testing.T) {
+	names := []string{secagg.SemiHonest.String(), secagg.Active.String()}
+	if d := cmp.Diff(names, algorithm.Mode.Words); d != "" || algorithm.Mode.Default != names[0] {
+		t.Errorf("default %q, words (-want +got):\n%s", algorithm.Mode.Default, d)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 func planned(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
@@ -102,7 +101,7 @@ func atLeast(n, m, k, x int64) float64 {
 	return p
 }
 
-// Each bound is the bound that package graph documents, for a round and for the run, beside
+// Each bound is the bound that secagg.GraphParams documents, for a round and for the run, beside
 // limits of 2^-41, 2^-41 and 2^-20 for the run.
 func TestForecastChances(t *testing.T) {
 	const rounds = 20
@@ -142,7 +141,7 @@ func TestForecastChances(t *testing.T) {
 			{"starved", g.Starved, clients * atLeast(tt.n-1, tt.d, k, k-thresh+1), math.Ldexp(1, -20)},
 		} {
 			want := forecast.Chance{Round: b.want, RoundLimit: b.limit / rounds, Run: rounds * b.want, RunLimit: b.limit}
-			// Package graph rounds up, by 1e-8.
+			// Package secagg rounds up, by 1e-8.
 			for _, v := range [][2]float64{{want.Round, b.got.Round}, {want.RoundLimit, b.got.RoundLimit}, {want.Run, b.got.Run}, {want.RunLimit, b.got.RunLimit}} {
 				if least := v[0] * (1 - 1e-12); !(v[1] >= least && v[1] <= v[0]*(1+1.1e-8)) {
 					t.Errorf("%s, %s: %+v, want %+v", tt.mode, b.name, b.got, want)
@@ -361,7 +360,7 @@ func TestForecastOfVerifiedInputs(t *testing.T) {
 	const settings = "algorithm=fmf-hfl parties=12 rounds=7 secagg=real mode=active"
 	_, without := planned(t, settings)
 	e, f := planned(t, settings+" verify-inputs=yes")
-	proof, blindings, err := secagg.Params{Mode: graph.Active, Rounds: 7, VerifyInputs: true}.ProofSize(e.Plan(1))
+	proof, blindings, err := secagg.Params{Mode: secagg.Active, Rounds: 7, VerifyInputs: true}.ProofSize(e.Plan(1))
 	if err != nil || proof == 0 || blindings == 0 {
 		t.Fatalf("a proof of %d bytes and %d, %v", proof, blindings, err)
 	}

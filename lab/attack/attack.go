@@ -27,7 +27,7 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/lab/page"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // Kind names the secret that an attacker guesses.
@@ -216,7 +216,7 @@ func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon
 	algorithm.NoiseDraw.Set(&cfg, "sum")
 	if algorithm.Secagg.Is(cfg, "real") { // which changes no sum
 		algorithm.Secagg.Set(&cfg, "ideal")
-		algorithm.Mode.Set(&cfg, graph.SemiHonest.String())
+		algorithm.Mode.Set(&cfg, secagg.SemiHonest.String())
 		algorithm.VerifyInputs.Set(&cfg, "no")
 	}
 	algorithm.SplitSeed.Set(&cfg, algorithm.SplitSeedOf(cfg))

@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/lab/internal/observe"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // features of a view: how far what was released lies in the direction of the unit, in units
@@ -241,7 +241,7 @@ func Open(said []config.Setting) (*experiment.Experiment, error) {
 	}
 	if algorithm.Secagg.Is(c, "real") {
 		algorithm.Secagg.Set(&c, "ideal")
-		algorithm.Mode.Set(&c, graph.SemiHonest.String())
+		algorithm.Mode.Set(&c, secagg.SemiHonest.String())
 		algorithm.VerifyInputs.Set(&c, "no")
 	}
 	if algorithm.CohortSize.Int(c) > Users/2 {

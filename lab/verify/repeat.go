@@ -27,7 +27,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -225,7 +225,7 @@ func simulated(ctx context.Context, e *experiment.Experiment, owners []owner, se
 		}
 	}
 	c := training.Simulation(e, f, nil)
-	c.Real, c.Mode, c.Seed, c.Tables, c.Faults = false, graph.SemiHonest, seed, tables, sim.Faults{}
+	c.Real, c.Mode, c.Seed, c.Tables, c.Faults = false, secagg.SemiHonest, seed, tables, sim.Faults{}
 	c.Network = sim.Network{Up: 1, Down: 1, StageTimeout: math.MaxInt64 / 4} // no client is late
 	out, err := sim.Run(ctx, c)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 func TestIdentities(t *testing.T) {
@@ -66,7 +65,7 @@ func TestIdentities(t *testing.T) {
 func TestIdentitiesFitTheSecureSum(t *testing.T) {
 	w := newWorld(t, 3)
 	l := w.full().List()
-	params := secagg.Params{Mode: graph.Active, Rounds: 1, Identities: l.Identities()}
+	params := secagg.Params{Mode: secagg.Active, Rounds: 1, Identities: l.Identities()}
 	party := func(id protocol.ClientID, name string) error {
 		_, err := secagg.NewParty(secagg.PartyConfig{ID: id, Params: params, Entropy: simulated.New(1, name), Identity: key(t, name).Ed25519()})
 		return err

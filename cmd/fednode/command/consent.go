@@ -28,7 +28,7 @@ import (
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // consent holds the conditions under which a client takes part. The operator has signed who the server is, but the server alone chooses its
@@ -113,7 +113,7 @@ func (o *consent) keeps(whose string, b dp.Budget, mode string, colluders float6
 		return cli.Misusef("--max-epsilon %v: %s has a budget of epsilon=%v, which is more", o.MaxEpsilon, whose, b.Epsilon)
 	case !noiseless && !(b.Delta <= o.MaxDelta):
 		return cli.Misusef("--max-delta %v: %s counts its epsilon at delta=%v, which is more", o.MaxDelta, whose, b.Delta)
-	case o.RequireMode == graph.Active.String() && mode != o.RequireMode:
+	case o.RequireMode == secagg.Active.String() && mode != o.RequireMode:
 		return cli.Misusef("--require-mode %s: %s is in mode %s", o.RequireMode, whose, mode)
 	case !(colluders >= o.MinColluders):
 		return cli.Misusef("--min-colluders %v: %s reckons with a share of %v who collude", o.MinColluders, whose, colluders)
@@ -207,7 +207,7 @@ func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	if b := e.Privacy.Budget.Epsilon; !math.IsInf(b, 1) {
 		c.Budget = b
 	}
-	if e.Mode() == graph.SemiHonest {
+	if e.Mode() == secagg.SemiHonest {
 		c.EpsilonToLiar, err = toLiar(e)
 	}
 	return c, err

@@ -17,7 +17,6 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // serveServer takes the description of a session from the server, who looks on
@@ -113,7 +112,7 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 		a.applyGrowth()
 	}
 	d, err := p.Verify(a.cfg.Registry.Federation(), c.key)
-	if err == nil && len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
+	if err == nil && len(a.cfg.Relays) > 0 && d.Terms.Mode == secagg.Active {
 		err = fmt.Errorf("%w: it is in active mode, and this aggregator has relays. A liar is excluded there on the proof of its own message, "+
 			"which is no proof after a relay: start the aggregator without relays, or train in mode semi-honest", session.ErrSession)
 	}
@@ -266,7 +265,7 @@ func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
 		return frame, err
 	}
 	list := a.cfg.Registry.Text
-	if s.terms.Mode != graph.Active {
+	if s.terms.Mode != secagg.Active {
 		list = func() ([]byte, admission.Hash, error) { return a.cfg.Registry.Excerpt(c.place) }
 	}
 	text, digest, err := list()

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // BenchmarkActive is a round of active mode of 500 clients, from the server's plan to the sum. The
@@ -27,7 +26,7 @@ import (
 func BenchmarkActive(b *testing.B) {
 	const n = 500
 	a := newActive(b, n)
-	choice, err := graph.Choose(a.params.Graph(a.plan.Setup()))
+	choice, err := a.params.Graph(a.plan.Setup()).Choose()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -58,7 +57,7 @@ type active struct {
 
 func newActive(tb testing.TB, n int) *active {
 	tb.Helper()
-	a := &active{params: secagg.Params{Mode: graph.Active, Rounds: 1}, plan: &protocol.Plan{
+	a := &active{params: secagg.Params{Mode: secagg.Active, Rounds: 1}, plan: &protocol.Plan{
 		Session: protocol.SessionID{1}, Round: 1, Cohort: protocol.Cohort{Clients: n, Tolerance: 0.1, Colluders: 0.05},
 		Releases: []protocol.Release{{Name: "g", Len: 1000, L2: 1, MaxNonZero: 1, Scale: 1, Width: 32}},
 	}}

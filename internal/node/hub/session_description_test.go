@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // A client or the server does not read messages that the aggregator never sends to it.
@@ -44,11 +43,11 @@ func TestSumsAreBoundToTheList(t *testing.T) {
 	other := &admission.List{Federation: admission.Federation{Clients: 4}}
 	list := &admission.List{Federation: admission.Federation{Clients: 4},
 		Enrolments: []*admission.Enrolment{{Ticket: admission.Ticket{Place: admission.ClientPlace(2)}, Identity: key.Public()}}}
-	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
+	for _, mode := range []secagg.Mode{secagg.SemiHonest, secagg.Active} {
 		terms := nodetest.Terms()
 		terms.Mode = mode
 		p := terms.Sums(list)
-		if active := mode == graph.Active; active && (len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2])) || !active && p.Identities != nil {
+		if active := mode == secagg.Active; active && (len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2])) || !active && p.Identities != nil {
 			t.Errorf("mode %v: identities %x", mode, p.Identities)
 		}
 		if admission.Hash(p.List) != list.Hash() || p.List == terms.Sums(other).List {
@@ -82,13 +81,13 @@ func TestTermsWithoutASoundSchedule(t *testing.T) {
 // Where inputs are verified a client may send as much more as its proof takes.
 func TestLimitsHaveRoomForProofs(t *testing.T) {
 	terms := nodetest.Terms()
-	terms.Mode = graph.Active
+	terms.Mode = secagg.Active
 	without := terms.Limits(protocol.Client, protocol.Aggregator)
 	terms.VerifyInputs = true
 	if err := terms.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	proof, blindings, err := secagg.Params{Mode: graph.Active, Rounds: terms.Steps.Rounds(), VerifyInputs: true}.ProofSize(terms.Plans()[0])
+	proof, blindings, err := secagg.Params{Mode: secagg.Active, Rounds: terms.Steps.Rounds(), VerifyInputs: true}.ProofSize(terms.Plans()[0])
 	if err != nil || proof == 0 || blindings == 0 {
 		t.Fatalf("a proof of %d bytes and %d, %v", proof, blindings, err)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // golden is the description of ../session/testdata/descriptor.json.
 func golden() *session.Descriptor {
 	d := &session.Descriptor{Experiment: []byte("the experiment"), Terms: session.Terms{
-		Cohort: protocol.Cohort{Clients: 40, Tolerance: 0.25, Colluders: 0.125, Enrolled: 60, Goal: 35}, Mode: graph.Active, VerifyInputs: true, SitOut: 0.0625,
+		Cohort: protocol.Cohort{Clients: 40, Tolerance: 0.25, Colluders: 0.125, Enrolled: 60, Goal: 35}, Mode: secagg.Active, VerifyInputs: true, SitOut: 0.0625,
 		StageTimeout: time.Minute, Tail: 10 * time.Second, Gather: 10 * time.Minute,
 		Claims: protocol.Claims{Unit: "user", Delta: 0.125, SamplerError: 1.0 / 1024, Search: "private", SearchDigest: "ab", Start: "cd"},
 		Steps: protocol.Schedule{

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/node/session"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // Pipe is a stream in memory, with deadlines by the test's clock. The code under test must
@@ -30,7 +30,7 @@ func (p Pipe) SetWriteDeadline(t time.Time) error           { return p.End.SetWr
 
 // Terms returns the terms of a session in which four clients add up eight numbers three times.
 func Terms() session.Terms {
-	return session.Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: graph.SemiHonest,
+	return session.Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: secagg.SemiHonest,
 		StageTimeout: time.Second, Tail: time.Second,
 		Steps: protocol.Schedule{{Rounds: 3, Phase: "sums", Model: 1 << 20,
 			Releases: []protocol.Release{{Name: "v", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32}}}}}

@@ -25,7 +25,6 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // Terms are the parameters of a session that all roles use. The aggregator knows nothing
@@ -33,7 +32,7 @@ import (
 type Terms struct {
 	Session protocol.SessionID `json:"session"`
 	Cohort  protocol.Cohort    `json:"cohort"`
-	Mode    graph.Mode         `json:"mode"` // as a number: 0 is semi-honest, 1 active
+	Mode    secagg.Mode        `json:"mode"` // as a number: 0 is semi-honest, 1 active
 	// VerifyInputs has each client prove that its vectors are within their bounds, in active mode alone.
 	VerifyInputs bool    `json:"verify_inputs,omitempty"`
 	SitOut       float64 `json:"sit_out"` // see aggregator.Config
@@ -59,7 +58,7 @@ func (t *Terms) Validate() error {
 			errs.Add("phase %q: %w", plan.Phase, err)
 		}
 	}
-	errs.If(t.Mode != graph.SemiHonest && t.Mode != graph.Active, "mode %d is not known", t.Mode)
+	errs.If(t.Mode != secagg.SemiHonest && t.Mode != secagg.Active, "mode %d is not known", t.Mode)
 	errs.If(!(t.SitOut >= 0 && t.SitOut <= t.Cohort.Tolerance),
 		"sit-out is %v; it must be from 0 to the tolerance, %v", t.SitOut, t.Cohort.Tolerance)
 	errs.If(t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour,
@@ -114,7 +113,7 @@ func (t *Terms) sums() secagg.Params {
 func (t *Terms) Sums(l *admission.List) secagg.Params {
 	p := t.sums()
 	p.List = protocol.Hash(l.Hash())
-	if t.Mode == graph.Active {
+	if t.Mode == secagg.Active {
 		keys := l.Identities()
 		p.Identities = keys[:min(len(keys), t.Cohort.All())] // a session that has ended may be of an earlier epoch
 	}

@@ -1,4 +1,4 @@
-package graph
+package secagg
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // In a complete graph every client has exactly c colluding neighbours and n-1-d that are certain to
 // answer. The graph is refused if and only if no t lies between. The remedies of the error are
 // checked at their promised numbers, and one beyond.
-func TestRefusals(t *testing.T) {
+func TestGraphRefusals(t *testing.T) {
 	// out is the least t that keeps colluders out; in active mode, two groups of
 	// t neighbours that share the c colluders only would be more than there are.
 	out := func(n, c int, m Mode) int {
@@ -30,8 +30,8 @@ func TestRefusals(t *testing.T) {
 		for c := range n {
 			for d := range n {
 				for _, m := range []Mode{SemiHonest, Active} {
-					p := Params{Cohort: protocol.Cohort{Clients: n, Colluders: float64(c) / float64(n), Tolerance: float64(d) / float64(n)}, Mode: m, Rounds: 3}
-					_, err := Choose(p)
+					p := GraphParams{Cohort: protocol.Cohort{Clients: n, Colluders: float64(c) / float64(n), Tolerance: float64(d) / float64(n)}, Mode: m, Rounds: 3}
+					_, err := p.Choose()
 					if feasible(n, c, d, m) {
 						if err != nil {
 							t.Errorf("%+v: %v", p, err)
@@ -70,7 +70,7 @@ func TestRefusalSaysWhatWouldDo(t *testing.T) {
 		{.9, .3, Active, "; at most 2 colluders would do"},
 		{.9, .9, SemiHonest, "lower both the tolerance and the colluders"},
 	} {
-		_, err := Choose(Params{Cohort: protocol.Cohort{Clients: 10, Colluders: c.colluders, Tolerance: c.tolerance}, Mode: c.mode, Rounds: 1})
+		_, err := GraphParams{Cohort: protocol.Cohort{Clients: 10, Colluders: c.colluders, Tolerance: c.tolerance}, Mode: c.mode, Rounds: 1}.Choose()
 		if err == nil || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("error %q, want it to end in %q", fmt.Sprint(err), c.want)
 		}
@@ -78,16 +78,16 @@ func TestRefusalSaysWhatWouldDo(t *testing.T) {
 }
 
 func TestRosterOutsideThePlan(t *testing.T) {
-	p := Params{Cohort: protocol.Cohort{Clients: 100, Tolerance: .3, Colluders: .1}, Rounds: 1}
+	p := GraphParams{Cohort: protocol.Cohort{Clients: 100, Tolerance: .3, Colluders: .1}, Rounds: 1}
 	for n, ok := range map[int]bool{-1: false, 0: false, 69: false, 70: true, 100: true, 101: false} {
-		if _, err := ForRoster(p, n); errors.Is(err, ErrRoster) == ok || (err == nil) != ok {
+		if _, err := p.ForRoster(n); errors.Is(err, ErrRoster) == ok || (err == nil) != ok {
 			t.Errorf("%d on the roster: %v", n, err)
 		}
 	}
 }
 
-func TestValidateReportsEverything(t *testing.T) {
-	err := Params{Cohort: protocol.Cohort{Clients: 1, Tolerance: 1, Colluders: math.NaN()}, Mode: 7}.Validate()
+func TestGraphParamsReportEverything(t *testing.T) {
+	err := GraphParams{Cohort: protocol.Cohort{Clients: 1, Tolerance: 1, Colluders: math.NaN()}, Mode: 7}.Validate()
 	for _, want := range []string{
 		"clients is 1;", "tolerance is 1;", "colluders is NaN;", "mode is 7; it must be 0 (semi-honest) or 1 (active)", "rounds is 0;",
 	} {
@@ -95,7 +95,7 @@ func TestValidateReportsEverything(t *testing.T) {
 			t.Errorf("error %q lacks %q", fmt.Sprint(err), want)
 		}
 	}
-	if _, err := Choose(Params{Cohort: protocol.Cohort{Clients: MaxClients + 1, Tolerance: -1}}); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	if _, err := (GraphParams{Cohort: protocol.Cohort{Clients: MaxClients + 1, Tolerance: -1}}).Choose(); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("error %q, want three lines", fmt.Sprint(err))
 	}
 	if got := Mode(7).String(); got != "mode(7)" {
@@ -105,14 +105,14 @@ func TestValidateReportsEverything(t *testing.T) {
 
 // The graph, the noise and the quorum must count the same colluders and survivors.
 func TestCountsAreTheCohorts(t *testing.T) {
-	check := func(t rapid.TB, p Params) {
+	check := func(t rapid.TB, p GraphParams) {
 		c := protocol.Cohort{Clients: p.Clients, Tolerance: p.Tolerance, Colluders: p.Colluders}
 		if p.Required() != c.Required() || p.Colluding() != c.Colluding() {
 			t.Errorf("required %d, colluding %d; the cohort says %d, %d", p.Required(), p.Colluding(), c.Required(), c.Colluding())
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		check(rt, Params{
+		check(rt, GraphParams{
 			Cohort: protocol.Cohort{
 				Clients:   rapid.IntRange(2, MaxClients).Draw(rt, "clients"),
 				Tolerance: float64(rapid.IntRange(0, 999).Draw(rt, "tolerance")) / 1000,
@@ -120,5 +120,5 @@ func TestCountsAreTheCohorts(t *testing.T) {
 			},
 		})
 	})
-	check(t, Params{Cohort: protocol.Cohort{Clients: 10, Tolerance: .3, Colluders: 1e-12}}) // one colluder, all the same
+	check(t, GraphParams{Cohort: protocol.Cohort{Clients: 10, Tolerance: .3, Colluders: 1e-12}}) // one colluder, all the same
 }

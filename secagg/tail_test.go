@@ -1,4 +1,4 @@
-package graph
+package secagg
 
 import (
 	"fmt"
@@ -82,7 +82,7 @@ func TestFirstIsTheSmallest(t *testing.T) {
 // others fall apart, by searching the graph itself.
 func cuts(t *testing.T, n, k int) []bool {
 	t.Helper()
-	g, err := New(n, k, [32]byte{1})
+	g, err := NewGraph(n, k, [32]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +109,8 @@ func cuts(t *testing.T, n, k int) []bool {
 	return cut
 }
 
-// share is the exact probability that a random set of m of n items has a property.
-func share(n, m int, has func(set int) bool) *big.Rat {
+// fraction is the exact probability that a random set of m of n items has a property.
+func fraction(n, m int, has func(set int) bool) *big.Rat {
 	var yes int64
 	for set := range 1 << n {
 		if bits.OnesCount(uint(set)) == m && has(set) {
@@ -128,7 +128,7 @@ func TestCutByChanceAgainstEnumeration(t *testing.T) {
 		cut := cuts(t, c.n, c.k)
 		worst := new(big.Rat)
 		for missing := range c.n {
-			p := share(c.n, missing, func(set int) bool { return cut[set] })
+			p := fraction(c.n, missing, func(set int) bool { return cut[set] })
 			if p.Cmp(worst) > 0 {
 				worst = p
 			}
@@ -155,7 +155,7 @@ func TestCutByChoiceAgainstEnumeration(t *testing.T) {
 	const n = 11
 	for _, k := range []int{2, 4, 6, 8} {
 		cut := cuts(t, n, k)
-		g, err := New(n, k, [32]byte{1}) // as in cuts
+		g, err := NewGraph(n, k, [32]byte{1}) // as in cuts
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestCutByChoiceAgainstEnumeration(t *testing.T) {
 					}
 					return false
 				}
-				p := share(n, colluding, possible)
+				p := fraction(n, colluding, possible)
 				pairs := new(big.Rat)
 				for a := range n {
 					for b := a + k/2 + 1; b+k/2 < a+n; b++ { // from b on, and both ways a client between
@@ -183,7 +183,7 @@ func TestCutByChoiceAgainstEnumeration(t *testing.T) {
 							continue // the pair comes the other way round
 						}
 						both := arc(a) | arc(b)
-						pairs.Add(pairs, share(n, colluding, func(colluders int) bool {
+						pairs.Add(pairs, fraction(n, colluding, func(colluders int) bool {
 							return bits.OnesCount(uint(both&^colluders)) <= lost
 						}))
 					}

@@ -1,4 +1,4 @@
-package graph_test
+package secagg_test
 
 import (
 	"errors"
@@ -7,11 +7,11 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg"
 )
 
-func ExampleChoose() {
-	c, err := graph.Choose(graph.Params{Cohort: protocol.Cohort{Clients: 1000, Tolerance: 0.1, Colluders: 0.1}, Rounds: 100})
+func ExampleGraphParams_Choose() {
+	c, err := secagg.GraphParams{Cohort: protocol.Cohort{Clients: 1000, Tolerance: 0.1, Colluders: 0.1}, Rounds: 100}.Choose()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,11 +26,11 @@ func ExampleChoose() {
 	// a sum cannot be opened:  2^-23.4, limit 2^-20
 }
 
-func ExampleForRoster() {
-	p := graph.Params{Cohort: protocol.Cohort{Clients: 1000, Tolerance: 0.3, Colluders: 0.2}, Rounds: 1}
+func ExampleGraphParams_ForRoster() {
+	p := secagg.GraphParams{Cohort: protocol.Cohort{Clients: 1000, Tolerance: 0.3, Colluders: 0.2}, Rounds: 1}
 	for _, n := range []int{1000, 850, 700, 699} {
-		c, err := graph.ForRoster(p, n)
-		if errors.Is(err, graph.ErrRoster) {
+		c, err := p.ForRoster(n)
+		if errors.Is(err, secagg.ErrRoster) {
 			fmt.Println(err)
 			break
 		}
@@ -43,19 +43,19 @@ func ExampleForRoster() {
 	// graph: 699 clients on the roster; the plan allows 700 to 1000: the plan does not allow a roster of this size
 }
 
-func ExampleChoose_refused() {
-	_, err := graph.Choose(graph.Params{Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.5, Colluders: 0.1}, Mode: graph.Active, Rounds: 1})
+func ExampleGraphParams_Choose_refused() {
+	_, err := secagg.GraphParams{Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.5, Colluders: 0.1}, Mode: secagg.Active, Rounds: 1}.Choose()
 	fmt.Println(err)
 	// Output:
 	// graph: of 100 clients, 50 may be lost and 10 may collude (active): even if all are neighbours, keeping colluders out takes a threshold of at least 55, and only 49 neighbours are certain to answer; at most 44 lost would do
 }
 
-func ExampleNew() {
+func ExampleNewGraph() {
 	var seed [32]byte
 	for i := range seed {
 		seed[i] = byte(i)
 	}
-	g, err := graph.New(20, 6, seed)
+	g, err := secagg.NewGraph(20, 6, seed)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package graph
+package secagg
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestReferenceRowsSemiHonest(t *testing.T) {
 		{1000, .05, .05, 30, 17}, {1000, .1, .1, 48, 27}, {1000, .2, .3, 140, 67},
 		{10000, .05, .05, 34, 20}, {10000, .1, .3, 108, 44}, {10000, .33, .3, 356, 193},
 	} {
-		got, err := Choose(Params{Cohort: protocol.Cohort{Clients: c.n, Colluders: c.γ, Tolerance: c.ω}, Rounds: 1})
+		got, err := GraphParams{Cohort: protocol.Cohort{Clients: c.n, Colluders: c.γ, Tolerance: c.ω}, Rounds: 1}.Choose()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestReferenceRowsActive(t *testing.T) {
 	for _, c := range []struct{ n, colluding, lost, k, thresh int }{
 		{100, 5, 10, 26, 16}, {100, 10, 10, 32, 22}, {1000, 50, 100, 78, 52}, {1000, 100, 100, 96, 67},
 	} {
-		s := setting{clients: c.n, colluding: c.colluding, lost: c.lost, active: true, runs: 1}
+		s := rosterCounts{clients: c.n, colluding: c.colluding, lost: c.lost, active: true, runs: 1}
 		k, ok := s.degree(2)
 		thresh, _ := s.thresholds(k)
 		if !ok || k != c.k || thresh != c.thresh {
@@ -48,7 +48,7 @@ func TestReferenceRowsActive(t *testing.T) {
 	}
 }
 
-// factorials are logarithms, of all that slow asks for again and again.
+// factorials are logarithms, of all that slowSearch asks for again and again.
 var factorials []float64
 
 func factorial(n int) float64 {
@@ -59,11 +59,11 @@ func factorial(n int) float64 {
 	return factorials[n]
 }
 
-// slow is the definition read aloud: every even k in turn, every t, logarithms of
+// slowSearch is the definition read aloud: every even k in turn, every t, logarithms of
 // binomial coefficients from the standard library's gamma function. margin is the
 // smallest distance in nats of any bound from its limit: decisions closer than its
 // rounding are not held against it.
-func slow(n, c, d, T int, active bool) (degree, threshold int, margin float64) {
+func slowSearch(n, c, d, T int, active bool) (degree, threshold int, margin float64) {
 	margin = math.Inf(1)
 	choose := func(n, k int) float64 {
 		if k < 0 || k > n {
@@ -120,9 +120,9 @@ func slow(n, c, d, T int, active bool) (degree, threshold int, margin float64) {
 }
 
 // anyParams draws a plan; the shares are exact multiples of 1/N.
-func anyParams(t *rapid.T, clients *rapid.Generator[int]) Params {
+func anyParams(t *rapid.T, clients *rapid.Generator[int]) GraphParams {
 	n := clients.Draw(t, "clients")
-	return Params{
+	return GraphParams{
 		Cohort: protocol.Cohort{
 			Clients:   n,
 			Tolerance: float64(rapid.IntRange(0, n-1).Draw(t, "lost")) / float64(n),
@@ -135,13 +135,13 @@ func anyParams(t *rapid.T, clients *rapid.Generator[int]) Params {
 }
 
 // plans calls f with plans that are the same in every run, so that counts of their outcomes are exact.
-func plans(f func(Params)) {
+func plans(f func(GraphParams)) {
 	for _, n := range []int{2, 5, 20, 90, 150} {
 		for _, lost := range []int{0, n / 10, n / 3} {
 			for _, colluding := range []int{0, n / 20, n / 2} {
 				for _, mode := range []Mode{SemiHonest, Active} {
 					for _, rounds := range []int{1, 1000} {
-						f(Params{Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lost) / float64(n), Colluders: float64(colluding) / float64(n)}, Mode: mode, Rounds: rounds, Beacon: true})
+						f(GraphParams{Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lost) / float64(n), Colluders: float64(colluding) / float64(n)}, Mode: mode, Rounds: rounds, Beacon: true})
 					}
 				}
 			}
@@ -151,17 +151,17 @@ func plans(f func(Params)) {
 
 func TestChooseAgainstSlowSearch(t *testing.T) {
 	compared, sparse, refused := 0, 0, 0
-	compare := func(t rapid.TB, p Params, n int) {
+	compare := func(t rapid.TB, p GraphParams, n int) {
 		// A plan is refused when it has no graph for all its clients.
-		k, thresh, margin := slow(p.Clients, p.Colluding(), p.Clients-p.Required(), p.Rounds, p.Mode == Active)
+		k, thresh, margin := slowSearch(p.Clients, p.Colluding(), p.Clients-p.Required(), p.Rounds, p.Mode == Active)
 		if k > 0 && n < p.Clients {
-			k, thresh, margin = slow(n, p.Colluding(), n-p.Required(), p.Rounds, p.Mode == Active)
+			k, thresh, margin = slowSearch(n, p.Colluding(), n-p.Required(), p.Rounds, p.Mode == Active)
 		}
 		if margin < 1e-6 {
 			return
 		}
 		compared++
-		got, err := ForRoster(p, n)
+		got, err := p.ForRoster(n)
 		var refusal *RefusedError
 		switch {
 		case errors.As(err, &refusal):
@@ -175,7 +175,7 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 			t.Errorf("%+v, %d on the roster: %d/%d, complete %v, error %v; want %d/%d", p, n, got.Degree, got.Threshold, got.Complete, err, k, thresh)
 		}
 	}
-	for _, p := range []Params{
+	for _, p := range []GraphParams{
 		{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000},
 		{Cohort: protocol.Cohort{Clients: 3000, Colluders: .05, Tolerance: .2}, Rounds: 50},
 		{Cohort: protocol.Cohort{Clients: 501, Colluders: .05, Tolerance: .1}, Rounds: 1, Mode: Active, Beacon: true},
@@ -185,7 +185,7 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 		compare(t, p, p.Clients)
 		compare(t, p, p.Required()+(p.Clients-p.Required())/2)
 	}
-	plans(func(p Params) {
+	plans(func(p GraphParams) {
 		if p.Rounds == 1 { // the search is slow
 			compare(t, p, p.Clients)
 		}
@@ -203,13 +203,13 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 // figure that is reported keeps its limit.
 func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 	accepted := 0
-	check := func(t rapid.TB, p Params) {
-		if _, err := Choose(p); err != nil {
+	check := func(t rapid.TB, p GraphParams) {
+		if _, err := p.Choose(); err != nil {
 			return
 		}
 		accepted++
 		for n := p.Required(); n <= p.Clients; n++ {
-			c, err := ForRoster(p, n)
+			c, err := p.ForRoster(n)
 			if err != nil {
 				t.Fatalf("%d on the roster of %+v: %v", n, p, err)
 			}
@@ -226,10 +226,10 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 			}
 		}
 	}
-	plans(func(p Params) { check(t, p) })
+	plans(func(p GraphParams) { check(t, p) })
 	// Around the rule for up to 500 clients, and as far as active mode goes.
 	for lost := 0; lost < 320; lost += 10 {
-		check(t, Params{Cohort: protocol.Cohort{Clients: 640, Colluders: .05, Tolerance: float64(lost) / 640}, Rounds: 10, Mode: Active, Beacon: true})
+		check(t, GraphParams{Cohort: protocol.Cohort{Clients: 640, Colluders: .05, Tolerance: float64(lost) / 640}, Rounds: 10, Mode: Active, Beacon: true})
 	}
 	if accepted < 40 {
 		t.Errorf("only %d plans were accepted", accepted)
@@ -237,10 +237,10 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { check(rt, anyParams(rt, rapid.IntRange(2, 200))) })
 }
 
-// The package documentation gives these degrees and thresholds for N.
+// The documentation of GraphParams gives these degrees and thresholds for N.
 func TestNumbersForTheWholePlanDoNotHoldForFewer(t *testing.T) {
-	p := Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .2, Tolerance: .3}, Rounds: 1}
-	c, err := Choose(p)
+	p := GraphParams{Cohort: protocol.Cohort{Clients: 1000, Colluders: .2, Tolerance: .3}, Rounds: 1}
+	c, err := p.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestNumbersForTheWholePlanDoNotHoldForFewer(t *testing.T) {
 	if log2 := math.Log2(700 * exact); math.Round(log2) != -15 {
 		t.Errorf("2^%.2f, said to be 2^-15", log2)
 	}
-	fewer, err := ForRoster(p, 700)
+	fewer, err := p.ForRoster(700)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestNumbersForTheWholePlanDoNotHoldForFewer(t *testing.T) {
 }
 
 // Stricter demands never make the graph sparser: what meets them meets the others.
-func TestMonotone(t *testing.T) {
+func TestDegreeIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyParams(t, rapid.IntRange(20, 2000))
 		p.Tolerance /= 2
@@ -274,11 +274,11 @@ func TestMonotone(t *testing.T) {
 		case 3:
 			q.Mode = Active
 		}
-		a, err := Choose(p)
+		a, err := p.Choose()
 		if err != nil {
 			t.Skip("refused")
 		}
-		b, err := Choose(q)
+		b, err := q.Choose()
 		if err == nil && b.Degree < a.Degree {
 			t.Errorf("degree %d for %+v, but %d for the stricter %+v", a.Degree, p, b.Degree, q)
 		}
@@ -288,7 +288,7 @@ func TestMonotone(t *testing.T) {
 // T rounds of failure P/T each: the probability over the run is T times the probability of one
 // round with the same degree and threshold, by the exact rationals.
 func TestBoundsAreOfTheRun(t *testing.T) {
-	c, err := Choose(Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000})
+	c, err := GraphParams{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000}.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestBoundsAreOfTheRun(t *testing.T) {
 	}
 	// Active: two disjoint groups of t that share x colluding neighbours exist when
 	// 2t - x <= k.
-	active, err := Choose(Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000, Mode: Active, Beacon: true})
+	active, err := GraphParams{Cohort: protocol.Cohort{Clients: 1000, Colluders: .1, Tolerance: .1}, Rounds: 1000, Mode: Active, Beacon: true}.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,11 +319,11 @@ func TestBoundsAreOfTheRun(t *testing.T) {
 // the honest clients of one side apart; on the active ring no two arcs are cheap
 // enough. (With 20 rings, the chance of a false alarm is 20·2^-41.)
 func TestAggregatorThatChoosesTheDrops(t *testing.T) {
-	p := Params{Cohort: protocol.Cohort{Clients: 1000, Colluders: .05, Tolerance: .1}, Rounds: 1, Beacon: true}
+	p := GraphParams{Cohort: protocol.Cohort{Clients: 1000, Colluders: .05, Tolerance: .1}, Rounds: 1, Beacon: true}
 	lost := p.Clients - p.Required()
 	// cheapest is the fewest honest clients that two separate arcs hold.
 	cheapest := func(degree int, seed byte) int {
-		g, err := New(p.Clients, degree, [32]byte{seed})
+		g, err := NewGraph(p.Clients, degree, [32]byte{seed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,12 +346,12 @@ func TestAggregatorThatChoosesTheDrops(t *testing.T) {
 		}
 		return best
 	}
-	easy, err := Choose(p)
+	easy, err := p.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Mode = Active
-	hard, err := Choose(p)
+	hard, err := p.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,27 +366,27 @@ func TestAggregatorThatChoosesTheDrops(t *testing.T) {
 }
 
 func TestActiveIsCompleteUpTo500(t *testing.T) {
-	p := Params{Cohort: protocol.Cohort{Clients: 500, Colluders: .1, Tolerance: .1}, Rounds: 10, Mode: Active}
-	c, err := Choose(p)
+	p := GraphParams{Cohort: protocol.Cohort{Clients: 500, Colluders: .1, Tolerance: .1}, Rounds: 10, Mode: Active}
+	c, err := p.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// t = ⌊(499+50)/2⌋ + 1
-	if want := (Choice{Degree: 499, Threshold: 275, Complete: true, Colluding: FailureBound{0, 0x1p-41}, Cut: FailureBound{0, 0x1p-41}, Starved: FailureBound{0, 0x1p-20}}); c != want {
+	if want := (GraphChoice{Degree: 499, Threshold: 275, Complete: true, Colluding: FailureBound{0, 0x1p-41}, Cut: FailureBound{0, 0x1p-41}, Starved: FailureBound{0, 0x1p-20}}); c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 	p.Clients = 501
-	if _, err := Choose(p); !errors.Is(err, ErrBeacon) {
+	if _, err := p.Choose(); !errors.Is(err, ErrBeacon) {
 		t.Errorf("without a beacon: %v, want ErrBeacon", err)
 	}
 	p.Beacon = true
-	if c, err := Choose(p); err != nil || c.Complete {
+	if c, err := p.Choose(); err != nil || c.Complete {
 		t.Errorf("with a beacon: %+v, %v; want a sparse graph", c, err)
 	}
 }
 
-func BenchmarkChoose(b *testing.B) {
-	for _, p := range []Params{
+func BenchmarkChooseGraph(b *testing.B) {
+	for _, p := range []GraphParams{
 		{Cohort: protocol.Cohort{Clients: 1000, Colluders: .2, Tolerance: .3}, Rounds: 1000},
 		{Cohort: protocol.Cohort{Clients: 10_000, Colluders: .33, Tolerance: .3}, Rounds: 1000},
 		{Cohort: protocol.Cohort{Clients: 10_000, Colluders: .33, Tolerance: .3}, Rounds: 1000, Mode: Active, Beacon: true},
@@ -395,7 +395,7 @@ func BenchmarkChoose(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("clients=%d/%v", p.Clients, p.Mode), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Choose(p); err != nil {
+				if _, err := p.Choose(); err != nil {
 					b.Fatal(err)
 				}
 			}

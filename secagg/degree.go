@@ -1,10 +1,116 @@
-package graph
+package secagg
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/fedsim/fedsim/internal/problems"
+	"github.com/fedsim/fedsim/protocol"
 )
+
+const (
+	// MaxClients is the largest plan. Up to there the rounding of the computed
+	// probabilities is covered.
+	MaxClients = 1 << 20
+
+	// CompleteUpTo is the number of clients up to which the graph of active
+	// mode is complete, so that no choice of drops can cut it.
+	CompleteUpTo = 500
+)
+
+// ErrBeacon is returned for a plan in active mode with more than CompleteUpTo clients and
+// no beacon.
+var ErrBeacon = errors.New("the order of clients on the ring could be predicted when the roster was made")
+
+// ErrRoster is returned for a roster whose size the plan does not allow. A roster that is too small
+// aborts the round.
+var ErrRoster = errors.New("the plan does not allow a roster of this size")
+
+// GraphParams holds the assumptions of a plan about its clients. Two numbers follow from them: the
+// degree k, which is the number of neighbours that a client shares secrets with, and the threshold t,
+// which is the number of them that must answer to reconstruct one of its secrets.
+//
+// [GraphParams.Choose] computes (k, t), so that no person has to pick them by hand.
+// [GraphParams.ForRoster] does so for the clients on the roster of one round. [NewGraph] draws the
+// graph. The same arguments give the same result on every architecture.
+//
+//	choice, err := params.ForRoster(len(roster))
+//	g, err := secagg.NewGraph(len(roster), choice.Degree, seed)
+//	peers := g.Neighbours(me)
+//
+// # Bounds
+//
+// N clients are planned, c = ⌈γN⌉ of them collude, n are on the roster that the graph is
+// drawn over, and d = n - ⌈(1-ω)N⌉ of those may still be lost. H(n, m, k) is the
+// hypergeometric count of marked clients among k drawn from n of which m are marked.
+// Three bounds hold over all T rounds of a run together, each by a union bound:
+//
+//   - Colluding: a client has t or more colluding neighbours, which could reconstruct its
+//     secrets alone. T·n·P[H(n-1, c, k) >= t] < 2^-41.
+//   - Cut: the honest survivors split into two parts without an edge between them, so
+//     that the sum of each part can be computed. < 2^-41.
+//   - Starved: a client keeps fewer than t neighbours that answer, and the sum is lost.
+//     T·n·P[H(n-1, d, k) > k-t] < 2^-20.
+//
+// The first two share a failure probability of privacy of 2^-40 in equal halves. The
+// third is about progress only: the run's probability of losing a round although no
+// more than ωN clients were lost.
+//
+// A ring is cut if and only if two gaps of at least k/2 consecutive clients are missing
+// (dropped or colluding): one such gap opens it to a chain that is still connected. For
+// random drops, the gaps before the h = n-c-d survivors are a uniformly random
+// composition of c+d, and the expected number of pairs of such gaps bounds the
+// probability: T·C(h,2)·∏_{i<k} (c+d-i)/(n-1-i).
+//
+// In [Active] mode an aggregator may tell some neighbours that a client survived and others that it
+// dropped, and ask the former for one secret and the latter for the other; the colluders give both.
+// Two disjoint groups of t must not exist. So t = ⌊(k+t1)/2⌋ + 1, and T·n·P[H(n-1, c, k) > t1] <
+// 2^-41 takes the place of the first bound. The aggregator also chooses which clients to drop after
+// it has seen the ring. It can cut the ring if two separate arcs of k/2 clients hold at most d
+// honest clients together, which bounds the probability by T·½n(n-k-1)·P[H(n, c, k) >= k-d]. Up to
+// [CompleteUpTo] clients the graph is complete. Above, the ring must be drawn from a beacon, a
+// value that no party could predict before the clients had acknowledged the roster.
+//
+// # Why every roster has its own numbers
+//
+// All c colluders may be among the n on the roster. A degree and threshold chosen for N do not hold
+// for fewer clients: 140 and 67 are right for N = 1,000, γ = 0.2, ω = 0.3. If 300 honest clients
+// stayed away, they would give some client 67 colluding neighbours with probability up to 2^-15. So
+// (k, t) is a function of (plan, n), which every party can compute. When Choose accepts a plan,
+// ForRoster accepts every roster of at least ⌈(1-ω)N⌉ of its clients: with fewer clients left to
+// lose, the complete graph at least meets the bounds.
+//
+// # Assumptions
+//
+// Colluders are fixed before the ring is drawn; in semi-honest mode losses do not depend
+// on it either. The cut bound counts lost clients. An aggregator that withholds single
+// shares removes single edges, which the bound does not count: so in active mode a client
+// takes part only with all the neighbours that the roster gives it.
+type GraphParams struct {
+	// Cohort has the clients, 2 to MaxClients, and the shares of them that may be lost and may collude. All are asked.
+	protocol.Cohort
+
+	Mode   Mode // SemiHonest or Active
+	Rounds int  // T, at least 1, failed attempts included: the bounds hold for all of them together
+	Beacon bool // the ring is drawn from a value unpredictable until the roster was acknowledged
+}
+
+// Validate reports everything that makes the parameters unusable. In active
+// mode with more than CompleteUpTo clients and no beacon that is ErrBeacon.
+func (p GraphParams) Validate() error {
+	var errs problems.List
+	errs.If(p.Clients < 2 || p.Clients > MaxClients, "clients is %d; secure aggregation takes 2 to %d", p.Clients, MaxClients)
+	errs.If(!(p.Tolerance >= 0 && p.Tolerance < 1), "tolerance is %v; it must be at least 0 and below 1", p.Tolerance)
+	errs.If(!(p.Colluders >= 0 && p.Colluders < 1), "colluders is %v; it must be at least 0 and below 1", p.Colluders)
+	errs.If(p.Mode > Active, "mode is %d; it must be %d (%v) or %d (%v)", p.Mode, SemiHonest, SemiHonest, Active, Active)
+	errs.If(p.Rounds < 1, "rounds is %d; it must be at least 1", p.Rounds)
+	errs.If(p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon,
+		"active mode with %d clients and no beacon: %w; use mode semi-honest or at most %d clients (then all are neighbours). A program can pass a beacon: randomness from outside, drawn after all clients had registered",
+		p.Clients, ErrBeacon, CompleteUpTo)
+	return errors.Join(errs...)
+}
 
 // The bounds on the probabilities of failure of a run, over all its rounds.
 const (
@@ -18,9 +124,9 @@ type FailureBound struct {
 	Limit    float64
 }
 
-// Choice is the smallest degree that meets the bounds, and the smallest threshold
+// GraphChoice is the smallest degree that meets the bounds, and the smallest threshold
 // with it.
-type Choice struct {
+type GraphChoice struct {
 	Degree    int  // k, neighbours of a client: even, or n-1 when complete
 	Threshold int  // t, neighbours that restore a client's secret: 1 to k
 	Complete  bool // every client is joined to every other
@@ -37,7 +143,7 @@ type Choice struct {
 // certain to answer. (A sparser graph has the same shares of both among a client's
 // neighbours, with variance on top.)
 type RefusedError struct {
-	Params Params
+	Params GraphParams
 
 	Threshold int // the least that keeps colluders out
 	Answering int // neighbours that are certain to answer, fewer than Threshold
@@ -66,7 +172,7 @@ func (e *RefusedError) Error() string {
 }
 
 // refusal is nil when the plan's complete graph has a threshold.
-func (p Params) refusal() *RefusedError {
+func (p GraphParams) refusal() *RefusedError {
 	n, c, required := p.Clients, p.Colluding(), p.Required()
 	e := &RefusedError{Params: p, Threshold: c + 1, Answering: required - 1, MaxColluding: required - 2, MaxLost: n - c - 2}
 	if p.Mode == Active {
@@ -85,23 +191,23 @@ func (p Params) refusal() *RefusedError {
 // p.Clients.
 //
 // It returns the errors of Validate, and *RefusedError when no graph meets the bounds.
-func Choose(p Params) (Choice, error) { return ForRoster(p, p.Clients) }
+func (p GraphParams) Choose() (GraphChoice, error) { return p.ForRoster(p.Clients) }
 
 // ForRoster computes degree and threshold for a roster of n of the plan's clients. Any of them may
 // be the colluding clients.
 //
 // It returns the errors of Choose, and ErrRoster when n is not in p.Required() to p.Clients.
-func ForRoster(p Params, n int) (Choice, error) {
+func (p GraphParams) ForRoster(n int) (GraphChoice, error) {
 	if err := p.Validate(); err != nil {
-		return Choice{}, fmt.Errorf("graph: %w", err)
+		return GraphChoice{}, fmt.Errorf("graph: %w", err)
 	}
 	if refusal := p.refusal(); refusal != nil {
-		return Choice{}, fmt.Errorf("graph: %w", refusal)
+		return GraphChoice{}, fmt.Errorf("graph: %w", refusal)
 	}
 	if n < p.Required() || n > p.Clients {
-		return Choice{}, fmt.Errorf("graph: %d clients on the roster; the plan allows %d to %d: %w", n, p.Required(), p.Clients, ErrRoster)
+		return GraphChoice{}, fmt.Errorf("graph: %d clients on the roster; the plan allows %d to %d: %w", n, p.Required(), p.Clients, ErrRoster)
 	}
-	s := setting{
+	s := rosterCounts{
 		clients:   n,
 		colluding: p.Colluding(),
 		lost:      n - p.Required(),
@@ -114,8 +220,8 @@ func ForRoster(p Params, n int) (Choice, error) {
 	return s.choice(n - 1), nil
 }
 
-// setting is the arithmetic's view of a roster.
-type setting struct {
+// rosterCounts is the arithmetic's view of a roster.
+type rosterCounts struct {
 	clients   int // n
 	colluding int // c of them
 	lost      int // d of them
@@ -124,7 +230,7 @@ type setting struct {
 }
 
 // sparse is the smallest even degree below n-1 that meets the bounds.
-func (s setting) sparse() (k int, ok bool) {
+func (s rosterCounts) sparse() (k int, ok bool) {
 	if s.active && s.clients <= CompleteUpTo {
 		return 0, false
 	}
@@ -136,7 +242,7 @@ func (s setting) sparse() (k int, ok bool) {
 
 // degree is the smallest even k, from the given one on and below n-1, that
 // has a threshold which keeps colluders out and honest clients served.
-func (s setting) degree(from int) (k int, ok bool) {
+func (s rosterCounts) degree(from int) (k int, ok bool) {
 	for k = from; k < s.clients-1; {
 		least, most := s.thresholds(k)
 		if least <= most {
@@ -156,7 +262,7 @@ func (s setting) degree(from int) (k int, ok bool) {
 
 // thresholds are the least t that colluding neighbours do not reach and the most
 // that answering neighbours do, in a graph of degree k.
-func (s setting) thresholds(k int) (least, most int) {
+func (s rosterCounts) thresholds(k int) (least, most int) {
 	union := s.runs * float64(s.clients)
 	least = hypergeometric(s.clients-1, s.colluding, k).first(privacyFailure / union)
 	if s.active {
@@ -167,7 +273,7 @@ func (s setting) thresholds(k int) (least, most int) {
 }
 
 // cut bounds the probability that a round's graph of degree k is cut.
-func (s setting) cut(k int) float64 {
+func (s rosterCounts) cut(k int) float64 {
 	switch {
 	case k >= s.clients-1:
 		return 0
@@ -179,14 +285,14 @@ func (s setting) cut(k int) float64 {
 }
 
 // choice is the smallest threshold at degree k, which has one, and what they achieve.
-func (s setting) choice(k int) Choice {
+func (s rosterCounts) choice(k int) GraphChoice {
 	t, _ := s.thresholds(k)
 	reach := t
 	if s.active {
 		reach = 2*t - k // with fewer, two disjoint sets of t need more than k - x honest neighbours
 	}
 	union := s.runs * float64(s.clients)
-	return Choice{
+	return GraphChoice{
 		Degree:    k,
 		Threshold: t,
 		Complete:  k == s.clients-1,

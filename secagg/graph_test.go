@@ -1,4 +1,4 @@
-package graph
+package secagg
 
 import (
 	"encoding/binary"
@@ -18,9 +18,9 @@ func numbered(i int) (seed [32]byte) {
 	return seed
 }
 
-// The vector was made in Python from the documentation of New, with hashlib's
+// The vector was made in Python from the documentation of NewGraph, with hashlib's
 // SHA-256 and the AES-CTR of the package cryptography.
-func TestGoldenVector(t *testing.T) {
+func TestGoldenGraph(t *testing.T) {
 	text, err := os.ReadFile("testdata/permutation.json")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestGoldenVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(want.Clients, want.Degree, [32]byte(seed))
+	g, err := NewGraph(want.Clients, want.Degree, [32]byte(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestGraphProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 60).Draw(t, "clients")
 		k := 2 * rapid.IntRange(1, 40).Draw(t, "half the degree")
-		g, err := New(n, k, numbered(rapid.Int().Draw(t, "seed")))
+		g, err := NewGraph(n, k, numbered(rapid.Int().Draw(t, "seed")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,9 +87,9 @@ func TestGraphProperties(t *testing.T) {
 	})
 }
 
-func TestNobodyElse(t *testing.T) {
+func TestNobodyElseIsANeighbour(t *testing.T) {
 	for _, k := range []int{4, 9} {
-		g, err := New(10, k, numbered(1))
+		g, err := NewGraph(10, k, numbered(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +108,9 @@ func TestNobodyElse(t *testing.T) {
 	}
 }
 
-func TestCompleteWhateverTheSeed(t *testing.T) {
+func TestGraphIsCompleteWhateverTheSeed(t *testing.T) {
 	for _, k := range []int{9, 10, 1000} {
-		g, err := New(10, k, numbered(k))
+		g, err := NewGraph(10, k, numbered(k))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestCompleteWhateverTheSeed(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewGraphRefuses(t *testing.T) {
 	for _, c := range []struct {
 		clients, degree int
 		want            string
@@ -131,7 +131,7 @@ func TestNewRefuses(t *testing.T) {
 		{10, 0, "graph: degree 0 for 10 clients; it must be even and at least 2, or at least 9 for the complete graph"},
 		{10, -2, "graph: degree -2 for 10 clients; it must be even and at least 2, or at least 9 for the complete graph"},
 	} {
-		if _, err := New(c.clients, c.degree, numbered(0)); err == nil || err.Error() != c.want {
+		if _, err := NewGraph(c.clients, c.degree, numbered(0)); err == nil || err.Error() != c.want {
 			t.Errorf("%d clients, degree %d: %v, want %q", c.clients, c.degree, err, c.want)
 		}
 	}
@@ -156,7 +156,7 @@ func TestEveryOrderIsEquallyLikely(t *testing.T) {
 	const each = 400
 	counts := make([]int, 24)
 	for seed := range 24 * each {
-		g, err := New(4, 2, numbered(seed))
+		g, err := NewGraph(4, 2, numbered(seed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestColludingNeighboursAreHypergeometric(t *testing.T) {
 		expected[x] = p * graphs
 	}
 	for seed := range graphs {
-		g, err := New(clients, degree, numbered(seed))
+		g, err := NewGraph(clients, degree, numbered(seed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,16 +204,16 @@ func TestColludingNeighboursAreHypergeometric(t *testing.T) {
 	chiSquare(t, counts, expected)
 }
 
-func BenchmarkNew(b *testing.B) {
+func BenchmarkNewGraph(b *testing.B) {
 	for b.Loop() {
-		if _, err := New(10_000, 108, numbered(1)); err != nil {
+		if _, err := NewGraph(10_000, 108, numbered(1)); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkNeighbours(b *testing.B) {
-	g, err := New(10_000, 108, numbered(1))
+	g, err := NewGraph(10_000, 108, numbered(1))
 	if err != nil {
 		b.Fatal(err)
 	}
