@@ -28,9 +28,9 @@ var ErrBeacon = errors.New("the order of clients on the ring could be predicted 
 // aborts the round.
 var ErrRoster = errors.New("the plan does not allow a roster of this size")
 
-// GraphParams holds the assumptions of a plan about its clients. Two numbers follow from them: the
-// degree k, which is the number of neighbours that a client shares secrets with, and the threshold t,
-// which is the number of them that must answer to reconstruct one of its secrets.
+// GraphParams holds the assumptions of a plan about its clients. The degree k and the threshold t
+// follow from them. A client shares secrets with k neighbours, and t of these must answer to
+// reconstruct one of its secrets.
 //
 // [GraphParams.Choose] computes (k, t), so that no person has to pick them by hand.
 // [GraphParams.ForRoster] does so for the clients on the roster of one round. [NewGraph] draws the
