@@ -12,14 +12,12 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/atomicfile"
@@ -269,29 +267,6 @@ func (f *Folder) WriteRecord(s *algorithm.Start) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(f.temporary, lineage.File), b, 0o600)
-}
-
-// Newest returns the folder of the newest finished run in a folder from which a session can start, except the runs of some names.
-func Newest(dir string, except ...string) (string, error) {
-	files, err := fs.Glob(os.DirFS(dir), "*/"+lineage.File)
-	if err != nil {
-		return "", err
-	}
-	var newest string
-	var at int64
-	for _, file := range files {
-		info, failed := os.Stat(filepath.Join(dir, file))
-		if failed != nil || slices.Contains(except, path.Dir(file)) {
-			continue // removed meanwhile, or not meant
-		}
-		if t := info.ModTime().UnixNano(); newest == "" || t > at || t == at && file > newest {
-			newest, at = file, t
-		}
-	}
-	if newest == "" {
-		return "", config.Errorf("start-from last: no finished run in %s left a %s; run a session first, or name its folder", dir, lineage.File)
-	}
-	return filepath.Join(dir, path.Dir(newest)), nil
 }
 
 // Progress hears how far a run is. If Round returns an error, the run ends.

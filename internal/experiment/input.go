@@ -230,10 +230,16 @@ func (e *Experiment) Sample(users int) (*Experiment, error) {
 }
 
 // readStart reads the releases that the session starts from, if the configuration names any.
-func (e *Experiment) readStart() error {
+func (e *Experiment) readStart() (err error) {
 	dir := algorithm.StartFrom.Of(e.Config)
-	if dir == "" || !e.About().Has(algorithm.StartFrom.Key) {
+	switch {
+	case dir == "" || !e.About().Has(algorithm.StartFrom.Key):
 		return nil
+	case dir == "last":
+		if dir, err = lineage.Newest(algorithm.Out.Of(e.Config)); err != nil {
+			return err
+		}
+		algorithm.StartFrom.Set(&e.Config, dir)
 	}
 	s, err := lineage.Read(dir)
 	if err != nil {

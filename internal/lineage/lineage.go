@@ -12,11 +12,13 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/model"
 )
@@ -163,4 +165,27 @@ func Cost(sessions []algorithm.PastSession) (dp.Result, float64, error) {
 	}
 	r, err := all.Epsilon()
 	return r, all.Delta, err
+}
+
+// Newest returns the folder of the newest finished run in a folder from which a session can start, except the runs of some names.
+func Newest(dir string, except ...string) (string, error) {
+	files, err := fs.Glob(os.DirFS(dir), "*/"+File)
+	if err != nil {
+		return "", err
+	}
+	var newest string
+	var at int64
+	for _, file := range files {
+		info, failed := os.Stat(filepath.Join(dir, file))
+		if failed != nil || slices.Contains(except, path.Dir(file)) {
+			continue // removed meanwhile, or not meant
+		}
+		if t := info.ModTime().UnixNano(); newest == "" || t > at || t == at && file > newest {
+			newest, at = file, t
+		}
+	}
+	if newest == "" {
+		return "", config.Errorf("start-from last: no finished run in %s left a %s; run a session first, or name its folder", dir, File)
+	}
+	return filepath.Join(dir, path.Dir(newest)), nil
 }

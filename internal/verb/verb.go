@@ -344,13 +344,6 @@ func Open(ctx context.Context, said []config.Setting, s Streams, p *cli.Bar, loa
 		return nil, err
 	}
 	Notify(algorithm.Warnings(c), s)
-	if algorithm.StartFrom.Is(c, "last") {
-		dir, failed := results.Newest(algorithm.Out.Of(c))
-		if failed != nil {
-			return nil, failed
-		}
-		algorithm.StartFrom.Set(&c, dir)
-	}
 	e, err := load(experiment.Hear(ctx, p.Warn), c, p.Loading(algorithm.Data.Of(c)))
 	if err != nil {
 		return nil, err

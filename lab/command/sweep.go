@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/forecast"
+	"github.com/fedsim/fedsim/internal/lineage"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/units"
@@ -115,7 +116,7 @@ func (c *sweepCmd) last() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := results.Newest(c.Out, own...)
+	dir, err := lineage.Newest(c.Out, own...)
 	if err != nil {
 		return "", err
 	}

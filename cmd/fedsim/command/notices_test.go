@@ -62,3 +62,21 @@ func TestEveryDoorTellsWhatReadingLeftOut(t *testing.T) {
 		t.Errorf("data raters: exit code %d, without one warning of the scale\n%s%s", code, out, errs)
 	}
 }
+
+// Every verb takes start-from last as the newest run in out.
+func TestEveryDoorStartsFromTheNewestRun(t *testing.T) {
+	out := t.TempDir()
+	of := []string{"--data", "synthetic:small-100", "--rounds", "1", "--set", "out=" + out}
+	if code, _, errs := call(t, append([]string{"run", "--name", "first"}, of...)...); code != 0 {
+		t.Fatal(errs)
+	}
+	for _, door := range []string{
+		"plan", "attack promote --runs 2 --liars 0.1 --epsilon 5", "sweep --epsilon 5,10 --dry-run --out " + out,
+		"tune --over statistics.user-bias-ridge=1..9 --trials 2 --set split.validation=0.1 --name second",
+	} {
+		code, text, errs := call(t, append(append(strings.Fields(door), "--start-from", "last"), of...)...)
+		if code != 0 {
+			t.Errorf("%s: exit code %d\n%s%s", door, code, text, errs)
+		}
+	}
+}
