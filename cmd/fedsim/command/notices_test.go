@@ -71,7 +71,7 @@ func TestEveryDoorStartsFromTheNewestRun(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, door := range []string{
-		"plan", "attack promote --runs 2 --liars 0.1 --epsilon 5", "sweep --epsilon 5,10 --dry-run --out " + out,
+		"plan", "attack reconstruction --targets 2 --epsilon 5", "sweep --epsilon 5,10 --dry-run --out " + out,
 		"tune --over statistics.user-bias-ridge=1..9 --trials 2 --set split.validation=0.1 --name second",
 	} {
 		code, text, errs := call(t, append(append(strings.Fields(door), "--start-from", "last"), of...)...)
