@@ -1,4 +1,4 @@
-package study
+package lab_test
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // The page and the table of a paper tell the same rows from the best. Differences from ssp-c at ε = 1 are 0.1 and -0.08 of two
@@ -14,20 +16,20 @@ import (
 func TestOneFamilyOfTests(t *testing.T) {
 	t.Parallel()
 	of := func(v float64) map[string]float64 { return map[string]float64{"test_rmse": v} }
-	table := Runs{
+	table := study.Runs{
 		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(0.9)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(0.98)),
 		runOf(t, "algorithm=dp-cmf epsilon=1 seed=1", of(1.0)), runOf(t, "algorithm=dp-cmf epsilon=1 seed=2", of(0.9)),
 		runOf(t, "algorithm=dpals epsilon=1 seed=1", of(1.2)), runOf(t, "algorithm=dpals epsilon=1 seed=2", of(1.31)),
 	}.Table()
-	check := func(rows []Row, open ...bool) {
+	check := func(rows []study.Row, open ...bool) {
 		t.Helper()
 		some := *table
 		some.Rows = rows
-		means := some.Means(seeds)
+		means := some.Means(overSeeds)
 		list, tests := means.Standings()
 		p := means.Paper([]string{"test_rmse"})
 		for i, x := range list[0].Rows {
-			k := slices.IndexFunc(p.Rows, func(r []Cell) bool { return r[0].Text == x.Name })
+			k := slices.IndexFunc(p.Rows, func(r []study.Cell) bool { return r[0].Text == x.Name })
 			if cell := p.Rows[k][len(p.Rows[k])-1]; x.Open != open[i] || cell.Close != open[i] || cell.Best != (i == 0) {
 				t.Errorf("%s: open is %v on the page and %v in the table, want %v", x.Name, x.Open, cell.Close, open[i])
 			}
@@ -37,7 +39,7 @@ func TestOneFamilyOfTests(t *testing.T) {
 		}
 	}
 	check(table.Rows, false, true, true)
-	var two []Row
+	var two []study.Row
 	for _, r := range table.Rows {
 		if r.Settings["algorithm"] != "dp-cmf" {
 			two = append(two, r)
@@ -63,11 +65,11 @@ func TestOneDamagedRun(t *testing.T) {
 	}
 	var said []string
 	warn := func(err error) { said = append(said, err.Error()) }
-	runs, err := Load(warn, dir)
+	runs, err := study.Load(warn, dir)
 	if err != nil || len(runs) != 1 || len(said) != 1 || !strings.Contains(said[0], filepath.Join("cut", "summary.json")) {
 		t.Errorf("%d runs, %q, %v", len(runs), said, err)
 	}
-	if _, err = Load(warn, filepath.Join(dir, "cut")); err == nil {
+	if _, err = study.Load(warn, filepath.Join(dir, "cut")); err == nil {
 		t.Error("a damaged run alone was read")
 	}
 }
@@ -92,7 +94,7 @@ func TestSameRunCountsOnce(t *testing.T) {
 		}
 	}
 	var said []string
-	runs, err := Load(func(err error) { said = append(said, err.Error()) }, dir, filepath.Join(dir, "c")) // c is named twice
+	runs, err := study.Load(func(err error) { said = append(said, err.Error()) }, dir, filepath.Join(dir, "c")) // c is named twice
 	var names string
 	for _, r := range runs {
 		names += r.Name
