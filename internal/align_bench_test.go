@@ -1,4 +1,4 @@
-package align
+package internal_test
 
 import (
 	"runtime"
@@ -20,13 +20,10 @@ func BenchmarkAlign(b *testing.B) {
 		lists[k] = numbered(k*each/2, k*each/2+each)
 	}
 	cores := protocol.Workers(runtime.GOMAXPROCS(0))
-	s, err := drawScalar(simulated.New(1, "scalar").Stream("x", 0))
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := drawnScalar(b, simulated.New(1, "scalar").Stream("x", 0))
 	points := make([]*ristretto255.Element, each)
 	for i := range points {
-		points[i] = hash([]byte{byte(i), byte(i >> 8)}, []byte(suite))
+		points[i] = hashedToGroup(b, []byte{byte(i), byte(i >> 8)}, []byte("bench"))
 	}
 	var floor, whole float64
 	for b.Loop() {

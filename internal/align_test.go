@@ -1,4 +1,4 @@
-package align
+package internal_test
 
 import (
 	"bytes"
@@ -10,18 +10,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gtank/ristretto255"
 
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// role is a party or the server.
-type role interface {
-	Hello() Hello
-	Join([]Hello, []ed25519.PublicKey, protocol.Runner) ([]Envelope, error)
-	Take(*Envelope, protocol.Runner) ([]Envelope, error)
+// aligner is a party or the server of an alignment.
+type aligner interface {
+	Hello() align.Hello
+	Attempt() align.Attempt
+	Join([]align.Hello, []ed25519.PublicKey, protocol.Runner) ([]align.Envelope, error)
+	Take(*align.Envelope, protocol.Runner) ([]align.Envelope, error)
 }
 
 // ring is an alignment in one process: seat 0 is the server's.
@@ -32,11 +36,12 @@ type ring struct {
 	lives      int
 	identities []ed25519.PublicKey
 	keys       []ed25519.PrivateKey
-	roles      []role
-	transit    []Envelope
+	roles      []aligner
+	random     []entropy.Source // of each member
+	transit    []align.Envelope
 	run        protocol.Runner
 	// fate says what becomes of an envelope: how often it is delivered, and whether after all others.
-	fate func(*Envelope) (copies int, late bool)
+	fate func(*align.Envelope) (copies int, late bool)
 	// deaf are the errors that were for the log.
 	deaf []error
 }
@@ -44,35 +49,36 @@ type ring struct {
 // newRing seats parties with these ids and so much padding.
 func newRing(t testing.TB, lists [][]string, pads ...int) *ring {
 	t.Helper()
-	r := &ring{t: t, lists: lists, pads: append(pads, make([]int, len(lists)-len(pads))...), run: protocol.Workers(1), roles: make([]role, len(lists)+1),
-		fate: func(*Envelope) (int, bool) { return 1, false }}
+	r := &ring{t: t, lists: lists, pads: append(pads, make([]int, len(lists)-len(pads))...), run: protocol.Workers(1), roles: make([]aligner, len(lists)+1), random: make([]entropy.Source, len(lists)+1),
+		fate: func(*align.Envelope) (int, bool) { return 1, false }}
 	for seat := range len(lists) + 1 {
 		k := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(seat + 1)}, ed25519.SeedSize))
 		r.keys, r.identities = append(r.keys, k), append(r.identities, k.Public().(ed25519.PublicKey))
-		r.start(Seat(seat))
+		r.start(align.Seat(seat))
 	}
 	return r
 }
 
 // start begins a process.
-func (r *ring) start(s Seat) {
+func (r *ring) start(s align.Seat) {
 	r.t.Helper()
 	r.lives++
-	cfg := Config{Federation: Federation{7}, Seat: s, Identity: r.keys[s], Entropy: simulated.New(uint64(r.lives), "process")}
+	r.random[s] = simulated.New(uint64(r.lives), "process")
+	cfg := align.Config{Federation: align.Federation{7}, Seat: s, Identity: r.keys[s], Entropy: r.random[s]}
 	var err error
-	if s == Server {
-		r.roles[s], err = NewCollector(cfg)
+	if s == align.Server {
+		r.roles[s], err = align.NewCollector(cfg)
 	} else {
-		r.roles[s], err = NewParty(cfg, r.lists[s-1], len(r.lists[s-1])+r.pads[s-1])
+		r.roles[s], err = align.NewParty(cfg, r.lists[s-1], len(r.lists[s-1])+r.pads[s-1])
 	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *ring) party(s Seat) *Party { return r.roles[s].(*Party) }
-func (r *ring) server() *Collector  { return r.roles[Server].(*Collector) }
-func (r *ring) hellos() (all []Hello) {
+func (r *ring) party(s align.Seat) *align.Party { return r.roles[s].(*align.Party) }
+func (r *ring) server() *align.Collector        { return r.roles[align.Server].(*align.Collector) }
+func (r *ring) hellos() (all []align.Hello) {
 	for _, x := range r.roles {
 		all = append(all, x.Hello())
 	}
@@ -112,19 +118,19 @@ func (r *ring) deliver(most int) error {
 }
 
 // hand hands an envelope over; who has its rows says so.
-func (r *ring) hand(e *Envelope) error {
+func (r *ring) hand(e *align.Envelope) error {
 	to := r.roles[e.To]
-	before := e.To != Server && r.party(e.To).Result() != nil
+	before := e.To != align.Server && r.party(e.To).Result() != nil
 	again := *e
 	again.Sealed = bytes.Clone(e.Sealed)
 	out, err := to.Take(&again, r.run)
-	if _, fault := errors.AsType[*Fault](err); fault {
+	if _, fault := errors.AsType[*align.Fault](err); fault {
 		return err
 	} else if err != nil {
 		r.deaf = append(r.deaf, err)
 	}
 	r.transit = append(r.transit, out...)
-	if e.To != Server && !before && r.party(e.To).Result() != nil {
+	if e.To != align.Server && !before && r.party(e.To).Result() != nil {
 		r.transit = append(r.transit, r.party(e.To).Kept()...)
 	}
 	return nil
@@ -171,8 +177,8 @@ func (r *ring) check() {
 	}
 	row, of := make(map[string]int), make(map[int]string)
 	for k, list := range r.lists {
-		rows := r.party(Seat(k + 1)).Result()
-		if have, of := r.party(Seat(k + 1)).Progress(); have != of || of < len(list)+Checks {
+		rows := r.party(align.Seat(k + 1)).Result()
+		if have, of := r.party(align.Seat(k + 1)).Progress(); have != of || of < len(list)+align.Checks {
 			r.t.Errorf("party %d has multiplied %d of %d points at the end", k, have, of)
 		}
 		if rows == nil || rows.Users != u.Users || rows.Attempt != u.Attempt || len(rows.Row) != len(list) {
@@ -225,32 +231,6 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// A pseudonym is the hash of the id under the product of all secrets, by whatever way.
-func TestPseudonyms(t *testing.T) {
-	r := newRing(t, [][]string{{"a"}, {"b"}, {"c"}})
-	var got []byte
-	r.fate = func(e *Envelope) (int, bool) {
-		if e.To == Server && e.From == 1 && e.Sequence == 1 {
-			b, err := r.server().links[1].in.Open(nil, nonce(1), e.Sealed, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = b[headSize:]
-		}
-		return 1, false
-	}
-	if err := r.align(); err != nil {
-		t.Fatal(err)
-	}
-	all := ristretto255.NewScalar().Multiply(r.party(1).secret, r.party(2).secret)
-	all.Multiply(all, r.party(3).secret)
-	input := []byte("\x00a")
-	want := digest(input, ristretto255.NewIdentityElement().ScalarMult(all, hash(input, []byte(suite))).Bytes())
-	if !bytes.Equal(got, want[:nameSize]) {
-		t.Errorf("the pseudonym is %x, want %x", got, want[:nameSize])
-	}
-}
-
 // Envelopes may be lost, come twice and in another order.
 func TestLostEnvelopes(t *testing.T) {
 	effort.NotShort(t, "an alignment for each envelope")
@@ -261,7 +241,7 @@ func TestLostEnvelopes(t *testing.T) {
 		}
 		r := newRing(t, [][]string{numbered(first, 1030), numbered(1000, 1040), numbered(980, 1010)}, 0, 7)
 		draw := rand.New(rand.NewPCG(seed, 0))
-		r.fate = func(*Envelope) (int, bool) { return []int{0, 1, 1, 2}[draw.IntN(4)], draw.IntN(4) == 0 }
+		r.fate = func(*align.Envelope) (int, bool) { return []int{0, 1, 1, 2}[draw.IntN(4)], draw.IntN(4) == 0 }
 		if err := r.align(); err != nil {
 			t.Fatal(err)
 		}
@@ -271,38 +251,69 @@ func TestLostEnvelopes(t *testing.T) {
 
 // A connection breaks when a whole window has come and no acknowledgement has gone back. The messages are sent again, and
 // acknowledged again although they were taken before, or the sender would never send another. The reader takes each message once.
+// Party 2 reads 17 messages of one point each, and carries each on: it has at most eight on their way, its own points among them.
 func TestLostAcknowledgements(t *testing.T) {
+	const window, messages = 8, 1 + align.Checks
 	r := newRing(t, [][]string{{"a"}, {"b"}})
-	hellos := r.hellos()
-	from, err := r.party(1).link(Attempt{1}, &hellos[2])
-	to, failed := r.party(2).link(Attempt{1}, &hellos[1])
-	if err = errors.Join(err, failed); err != nil {
+	if err := r.join(); err != nil {
 		t.Fatal(err)
 	}
-	want := []byte("more messages than a window has")
-	for i := range want {
-		from.waiting = append(from.waiting, want[i:i+1])
-	}
-	var got []byte
-	carry := func(list []Envelope, acknowledged bool) {
-		for ; len(list) > 0; list = list[1:] {
-			message, answers, err := to.open(&list[0])
-			got = append(got, message...)
-			for i := range answers {
-				if acknowledged {
-					_, more, failed := from.open(&answers[i])
-					list, err = append(list, more...), errors.Join(err, failed)
-				}
-			}
-			if err != nil {
-				t.Fatal(err)
+	on := slices.DeleteFunc(r.transit, func(e align.Envelope) bool { return e.From != 2 })
+	point := ristretto255.NewGeneratorElement()
+	hear := func(e align.Envelope) (acknowledged uint32) {
+		out, err := r.party(2).Take(&e, r.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range out {
+			if acknowledged = max(acknowledged, e.Heard); e.Sequence > 0 {
+				on = append(on, e)
 			}
 		}
+		return acknowledged
 	}
-	carry(from.flush(), false)
-	carry(slices.Clone(from.sent), true)
-	if !bytes.Equal(got, want) || len(from.sent) > 0 {
-		t.Errorf("%q is read, want %q; %d are not acknowledged", got, want, len(from.sent))
+	say := func(k uint32) uint32 {
+		return hear(r.seal(1, 2, k+1, alignMessage{alignPoints, 1, k, point.Bytes()}.encode()))
+	}
+	for k := range uint32(messages) {
+		if got := say(k); got != k+1 {
+			t.Errorf("message %d: %d are acknowledged", k+1, got)
+		}
+	}
+	sent := slices.Clone(on)
+	for k := range uint32(messages) {
+		if got := say(k); got != messages {
+			t.Errorf("message %d for the second time: %d are acknowledged, want %d", k+1, got, messages)
+		}
+	}
+	if len(sent) != window || len(on) != window {
+		t.Errorf("%d messages are on their way and, after all came twice, %d; want %d", len(sent), len(on), window)
+	}
+	again := func() []align.Envelope {
+		out, err := r.party(2).Join(r.hellos(), r.identities, r.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if d := cmp.Diff(sent, again()); d != "" {
+		t.Errorf("after a broken connection other messages come again (-first +again):\n%s", d)
+	}
+	attempt := r.party(2).Attempt()
+	for _, heard := range []uint32{window, 2 * window, messages + 1} {
+		hear(align.Envelope{Attempt: attempt[:], From: 1, To: 2, Heard: heard})
+		if want := min(int(heard)+window, messages+1); len(on) != want {
+			t.Errorf("%d are acknowledged, and %d sent, want %d", heard, len(on), want)
+		}
+	}
+	if out := again(); len(out) > 0 {
+		t.Errorf("%d messages come again that were acknowledged", len(out))
+	}
+	want := ristretto255.NewIdentityElement().ScalarMult(r.secret(2), point).Bytes()
+	for k, e := range on[1:] { // after its own
+		if m := r.open(&e); m.kind != alignPoints || m.a != 1 || m.b != uint32(k) || !bytes.Equal(m.entries, want) {
+			t.Errorf("message %d goes on as %+v", k+1, m)
+		}
 	}
 }
 
@@ -318,7 +329,7 @@ func TestRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := r.server().Attempt()
-		r.start([]Seat{Server, 1, 3}[at/3%3])
+		r.start([]align.Seat{align.Server, 1, 3}[at/3%3])
 		if err := r.align(); err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +344,7 @@ func TestRestarts(t *testing.T) {
 func TestCarrierCannotSpeak(t *testing.T) {
 	r := newRing(t, [][]string{{"a", "b"}, {"b", "c"}})
 	changed := 0
-	r.fate = func(e *Envelope) (int, bool) {
+	r.fate = func(e *align.Envelope) (int, bool) {
 		if len(e.Sealed) > 0 && changed < 12 {
 			changed++
 			switch changed % 4 {
@@ -353,7 +364,7 @@ func TestCarrierCannotSpeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range r.deaf {
-		if !errors.Is(err, ErrSealed) {
+		if !errors.Is(err, align.ErrSealed) {
 			t.Error(err)
 		}
 	}
@@ -364,31 +375,37 @@ func TestCarrierCannotSpeak(t *testing.T) {
 	r.check()
 }
 
+// signedHello is what a member signs of its hello.
+func signedHello(h align.Hello, f align.Federation) []byte {
+	sum := protocol.NewTranscript("fedsim/align/hello/v1").Bytes(f[:]).Uint(uint64(h.Seat)).Bytes(h.Key).Uint(uint64(h.Count)).Sum()
+	return sum[:]
+}
+
 // TestJoinRefuses checks that only enrolled members take part, each with its own signed hello.
 func TestJoinRefuses(t *testing.T) {
 	r := newRing(t, [][]string{{"a"}, {"b"}})
-	for name, change := range map[string]func(all []Hello) []Hello{
-		"somebody missing": func(all []Hello) []Hello { return all[:2] },
-		"another count":    func(all []Hello) []Hello { all[2].Count++; return all },
-		"another key":      func(all []Hello) []Hello { all[2].Key = seq(32); return all },
-		"seats swapped":    func(all []Hello) []Hello { all[1], all[2] = all[2], all[1]; return all },
-		"no ids": func(all []Hello) []Hello {
+	for name, change := range map[string]func(all []align.Hello) []align.Hello{
+		"somebody missing": func(all []align.Hello) []align.Hello { return all[:2] },
+		"another count":    func(all []align.Hello) []align.Hello { all[2].Count++; return all },
+		"another key":      func(all []align.Hello) []align.Hello { all[2].Key = seq(32); return all },
+		"seats swapped":    func(all []align.Hello) []align.Hello { all[1], all[2] = all[2], all[1]; return all },
+		"no ids": func(all []align.Hello) []align.Hello {
 			all[2].Count = 0
-			all[2].Signature = ed25519.Sign(r.keys[2], all[2].signed(Federation{7}))
+			all[2].Signature = ed25519.Sign(r.keys[2], signedHello(all[2], align.Federation{7}))
 			return all
 		},
-		"another federation": func(all []Hello) []Hello {
-			all[2].Signature = ed25519.Sign(r.keys[2], all[2].signed(Federation{8}))
+		"another federation": func(all []align.Hello) []align.Hello {
+			all[2].Signature = ed25519.Sign(r.keys[2], signedHello(all[2], align.Federation{8}))
 			return all
 		},
-		"a key of low order": func(all []Hello) []Hello {
+		"a key of low order": func(all []align.Hello) []align.Hello {
 			all[2].Key = make([]byte, 32)
-			all[2].Signature = ed25519.Sign(r.keys[2], all[2].signed(Federation{7}))
+			all[2].Signature = ed25519.Sign(r.keys[2], signedHello(all[2], align.Federation{7}))
 			return all
 		},
-		"an older self": func(all []Hello) []Hello {
+		"an older self": func(all []align.Hello) []align.Hello {
 			all[1].Key = seq(32)
-			all[1].Signature = ed25519.Sign(r.keys[1], all[1].signed(Federation{7}))
+			all[1].Signature = ed25519.Sign(r.keys[1], signedHello(all[1], align.Federation{7}))
 			return all
 		},
 	} {
@@ -396,7 +413,7 @@ func TestJoinRefuses(t *testing.T) {
 			t.Errorf("%s: not refused", name)
 		}
 	}
-	for range MaxAttempts {
+	for range align.MaxAttempts {
 		r.start(2)
 		if err := r.join(); err != nil {
 			t.Fatal(err)
@@ -409,15 +426,15 @@ func TestJoinRefuses(t *testing.T) {
 }
 
 func TestListsThatAreRefused(t *testing.T) {
-	cfg := Config{Seat: 1, Identity: ed25519.NewKeyFromSeed(seq(32)), Entropy: simulated.New(1, "x")}
+	cfg := align.Config{Seat: 1, Identity: ed25519.NewKeyFromSeed(seq(32)), Entropy: simulated.New(1, "x")}
 	for name, ids := range map[string][]string{
-		"none": {}, "empty id": {"a", ""}, "twice": {"a", "b", "a"}, "no text": {"\xff"}, "too long": {strings.Repeat("a", MaxID+1)}, "more than declared": numbered(0, 11),
+		"none": {}, "empty id": {"a", ""}, "twice": {"a", "b", "a"}, "no text": {"\xff"}, "too long": {strings.Repeat("a", align.MaxID+1)}, "more than declared": numbered(0, 11),
 	} {
-		if _, err := NewParty(cfg, ids, 10); err == nil {
+		if _, err := align.NewParty(cfg, ids, 10); err == nil {
 			t.Errorf("%s: not refused", name)
 		}
 	}
-	if _, err := NewParty(cfg, []string{"a"}, MaxIDs+1); err == nil {
+	if _, err := align.NewParty(cfg, []string{"a"}, align.MaxIDs+1); err == nil {
 		t.Error("too many: not refused")
 	}
 }
@@ -429,10 +446,10 @@ func TestEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, a := r.server().End(), r.server().Attempt()
-	if !e.Ends(a, Federation{7}, r.identities[Server]) {
+	if !e.Ends(a, align.Federation{7}, r.identities[align.Server]) {
 		t.Error("the server's own word is not taken")
 	}
-	if e.Ends(a, Federation{8}, r.identities[Server]) || e.Ends(Attempt{1}, Federation{7}, r.identities[Server]) || e.Ends(a, Federation{7}, r.identities[1]) {
+	if e.Ends(a, align.Federation{8}, r.identities[align.Server]) || e.Ends(align.Attempt{1}, align.Federation{7}, r.identities[align.Server]) || e.Ends(a, align.Federation{7}, r.identities[1]) {
 		t.Error("it is taken for something else, or from somebody else")
 	}
 }
