@@ -49,7 +49,8 @@ type ring struct {
 // newRing seats parties with these ids and so much padding.
 func newRing(t testing.TB, lists [][]string, pads ...int) *ring {
 	t.Helper()
-	r := &ring{t: t, lists: lists, pads: append(pads, make([]int, len(lists)-len(pads))...), run: protocol.Workers(1), roles: make([]aligner, len(lists)+1), random: make([]entropy.Source, len(lists)+1),
+	r := &ring{t: t, lists: lists, pads: append(pads, make([]int, len(lists)-len(pads))...), run: protocol.Workers(1),
+		roles: make([]aligner, len(lists)+1), random: make([]entropy.Source, len(lists)+1),
 		fate: func(*align.Envelope) (int, bool) { return 1, false }}
 	for seat := range len(lists) + 1 {
 		k := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(seat + 1)}, ed25519.SeedSize))
@@ -375,7 +376,7 @@ func TestCarrierCannotSpeak(t *testing.T) {
 	r.check()
 }
 
-// signedHello is what a member signs of its hello.
+// signedHello returns the text that a member signs of its hello.
 func signedHello(h align.Hello, f align.Federation) []byte {
 	sum := protocol.NewTranscript("fedsim/align/hello/v1").Bytes(f[:]).Uint(uint64(h.Seat)).Bytes(h.Key).Uint(uint64(h.Count)).Sum()
 	return sum[:]

@@ -19,8 +19,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What members of an alignment say to each other, written a second time: messages, their seals, and pseudonyms. Tests know the randomness
-// of members, and with it they speak in the name of a member, and read what it says.
+// This file writes messages of an alignment, their seals and pseudonyms for a second time, after the comment of package align. Tests know
+// the randomness of members: they seal messages in the name of a member, and open the messages that it sends.
 
 // The kinds of messages of an alignment.
 const (
@@ -32,7 +32,9 @@ const (
 )
 
 // alignForms are the size of an entry of each kind, in bytes, and the most entries.
-var alignForms = map[byte][2]int{alignPoints: {32, 1024}, alignNames: {16, 2048}, alignRanks: {4, 8192}, alignDone: {1, 0}, alignChecks: {16, align.Checks}}
+var alignForms = map[byte][2]int{
+	alignPoints: {32, 1024}, alignNames: {16, 2048}, alignRanks: {4, 8192}, alignDone: {1, 0}, alignChecks: {16, align.Checks},
+}
 
 // alignMessage is the content of an envelope.
 type alignMessage struct {
@@ -95,7 +97,8 @@ func alignNonce(sequence uint32) []byte {
 func (r *ring) seal(from, to align.Seat, sequence uint32, message []byte) align.Envelope {
 	r.t.Helper()
 	attempt := r.roles[to].Attempt()
-	return align.Envelope{Attempt: attempt[:], From: from, To: to, Sequence: sequence, Sealed: r.cipher(from, to).Seal(nil, alignNonce(sequence), message, nil)}
+	sealed := r.cipher(from, to).Seal(nil, alignNonce(sequence), message, nil)
+	return align.Envelope{Attempt: attempt[:], From: from, To: to, Sequence: sequence, Sealed: sealed}
 }
 
 // open reads an envelope.
@@ -209,8 +212,8 @@ func TestPseudonyms(t *testing.T) {
 	}
 }
 
-// FuzzAlignMessage checks that a party reads any sealed message that has a message's form, and refuses all others. It carries points of another
-// on under the same head.
+// FuzzAlignMessage checks that a party reads any sealed message that has a message's form, and refuses all others. It carries points
+// of another party on under the same head.
 func FuzzAlignMessage(f *testing.F) {
 	point := ristretto255.NewGeneratorElement().Bytes()
 	f.Add(alignMessage{kind: alignPoints, a: 1, b: 2, entries: make([]byte, 64)}.encode())

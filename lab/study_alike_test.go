@@ -226,8 +226,10 @@ func TestTablesSayThatAChoiceIsASearch(t *testing.T) {
 				runs = append(runs, r)
 			}
 		}
+		const note = "A choice of settings by these errors is a search. If the ratings are private, no ε of a row covers the choice;"
 		var b strings.Builder
-		if err := runs.Table().Means(overSeeds).Print(&b); err != nil || strings.Contains(strings.Join(strings.Fields(b.String()), " "), "A choice of settings by these errors is a search. If the ratings are private, no ε of a row covers the choice;") != c.want {
+		err := runs.Table().Means(overSeeds).Print(&b)
+		if got := strings.Contains(strings.Join(strings.Fields(b.String()), " "), note); err != nil || got != c.want {
 			t.Errorf("%+v: %v\n%s", c, err, &b)
 		}
 	}

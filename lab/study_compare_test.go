@@ -97,8 +97,8 @@ func TestARunAgainstItself(t *testing.T) {
 	}
 }
 
-// Three users have eight ways to swap. The run's lists hold all items that a user has not rated, and so the relevant one. The lists of B lack
-// it. Only the two ways that swap none or all have a difference as large: p = 1/4.
+// Three users have eight ways to swap. The run's lists hold all items that a user has not rated, and so the relevant one. The lists of B
+// lack it. Only the two ways that swap none or all have a difference as large: p = 1/4.
 func TestRandomisation(t *testing.T) {
 	run := tested(t, 5, 5, 5)
 	file := "user,item,rank\n"

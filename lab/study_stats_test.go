@@ -50,7 +50,8 @@ func TestMeans(t *testing.T) {
 // is 4.30265*2/√3 = 4.96827. For 2 degrees of freedom the law has a closed form: P(T > t) = 1/2 -
 // t/(2√(2+t²)), at t = 3/(2/√3) = 2.598076.
 func TestPairedDifferences(t *testing.T) {
-	d, err := tableOf(t, "ssp-c 1 1 10", "ssp-c 1 2 11", "ssp-c 1 3 12", "dpals 1 1 9", "dpals 1 2 8", "dpals 1 3 7", "dpals 1 4 1", "dpals 5 1 3").Against("algorithm=ssp-c", "test_rmse", overSeeds)
+	d, err := tableOf(t, "ssp-c 1 1 10", "ssp-c 1 2 11", "ssp-c 1 3 12", "dpals 1 1 9", "dpals 1 2 8", "dpals 1 3 7", "dpals 1 4 1",
+		"dpals 5 1 3").Against("algorithm=ssp-c", "test_rmse", overSeeds)
 	if err != nil {
 		t.Fatal(err)
 	}

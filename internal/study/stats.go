@@ -257,13 +257,13 @@ func differences(a, b Runs, metric string) Sample {
 
 // holm adjusts p-values for their number, so that the probability of any false rejection stays
 // below the level (Holm 1979). The k-th smallest of m, counted from 0, is multiplied by m-k. It
-// becomes at least as large as the smaller ones, and at most 1.
+// becomes at least as large as the smaller ones. A value above 1 is above every level.
 func holm(p []float64) []float64 {
 	order := model.Indices(len(p))
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(p[a], p[b]) })
 	adjusted, before := make([]float64, len(p)), 0.
 	for k, i := range order {
-		before = max(before, min(1, p[i]*float64(len(p)-k)))
+		before = max(before, p[i]*float64(len(p)-k))
 		adjusted[i] = before
 	}
 	return adjusted
