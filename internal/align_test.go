@@ -385,6 +385,11 @@ func signedHello(h align.Hello, f align.Federation) []byte {
 // TestJoinRefuses checks that only enrolled members take part, each with its own signed hello.
 func TestJoinRefuses(t *testing.T) {
 	r := newRing(t, [][]string{{"a"}, {"b"}})
+	for i, h := range r.hellos() {
+		if !ed25519.Verify(r.identities[i], signedHello(h, align.Federation{7}), h.Signature) {
+			t.Errorf("the %s signs another text of its hello", h.Seat)
+		}
+	}
 	for name, change := range map[string]func(all []align.Hello) []align.Hello{
 		"somebody missing": func(all []align.Hello) []align.Hello { return all[:2] },
 		"another count":    func(all []align.Hello) []align.Hello { all[2].Count++; return all },
@@ -396,7 +401,12 @@ func TestJoinRefuses(t *testing.T) {
 			return all
 		},
 		"another federation": func(all []align.Hello) []align.Hello {
-			all[2].Signature = ed25519.Sign(r.keys[2], signedHello(all[2], align.Federation{8}))
+			cfg := align.Config{Federation: align.Federation{8}, Seat: 2, Identity: r.keys[2], Entropy: r.random[2]}
+			other, err := align.NewParty(cfg, r.lists[1], 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[2] = other.Hello()
 			return all
 		},
 		"a key of low order": func(all []align.Hello) []align.Hello {
