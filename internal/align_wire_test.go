@@ -221,6 +221,7 @@ func FuzzAlignMessage(f *testing.F) {
 	f.Add(alignMessage{kind: alignPoints, a: 3, b: 0, entries: point}.encode())
 	f.Add(alignMessage{kind: alignDone}.encode())
 	f.Add([]byte{3, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3})
+	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := newRing(t, [][]string{{"a"}, {"b"}, {"c"}})
 		if err := r.join(); err != nil {

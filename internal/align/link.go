@@ -72,7 +72,7 @@ func (l *link) open(e *Envelope) (message []byte, answer []Envelope, err error) 
 	case e.Sequence > l.heard+1:
 		return nil, nil, nil // one before it was lost, and comes again
 	}
-	message, err = l.in.Open(nil, nonce(e.Sequence), e.Sealed, nil)
+	message, err = l.in.Open([]byte{}, nonce(e.Sequence), e.Sealed, nil) // an empty message is not nil: it is refused for its form
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w, from the %s", ErrSealed, e.From)
 	}
