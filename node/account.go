@@ -208,7 +208,7 @@ type participation struct {
 	last       bool           // it has been given the final model, and makes its result from it
 	leaf       *protocol.Leaf // of the log, as the session began
 	receipt    *store.Receipt // of its end
-	keep       func() error
+	keep       func(client.Trainer) error
 	server     session.Signer
 	trainer    client.Trainer
 	driver     *session.Driver

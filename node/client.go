@@ -73,9 +73,9 @@ type Job struct {
 	// DropsLate has the client send zeros with noise in place of a contribution that takes longer than its fixed time: a
 	// program of the owner's computes it, and keeps nothing between rounds.
 	DropsLate bool
-	// Keep, if set, leaves on disk what the party has from the session, durably, once the
-	// trainer has the final model. The session is marked as finished after that.
-	Keep func() error
+	// Keep, if set, leaves on disk what the party has from the session, durably, once the trainer, which an earlier
+	// job of the session may have made, has the final model. The session is marked as finished after that.
+	Keep func(client.Trainer) error
 }
 
 // Client is a client's process, or one of several clients in a process.
@@ -145,7 +145,7 @@ func (c *Client) TookPart() bool {
 func (c *Client) finish() error {
 	t := c.part
 	if t.keep != nil && !t.nothing {
-		if err := t.keep(); err != nil {
+		if err := t.keep(t.trainer); err != nil {
 			return err
 		}
 	}

@@ -377,7 +377,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 			return f.trainer(id, largest), nil
 		}
 		return largest, failed
-	}, Keep: func() error {
+	}, Keep: func(client.Trainer) error {
 		if f.kept != nil {
 			f.kept(id, e.Session())
 		}

@@ -229,7 +229,6 @@ func (d *clientHost) job(public []byte, at clientSpec, ledger *store.Ledger, log
 	if err != nil {
 		return nil, err
 	}
-	var trained *experiment.Party
 	job := &node.Job{
 		Terms:   terms(e),
 		Refusal: cmp.Or(refusal, describedBefore(at.state, e.Session(), public)),
@@ -239,12 +238,12 @@ func (d *clientHost) job(public []byte, at clientSpec, ledger *store.Ledger, log
 			if err != nil {
 				return nil, err
 			}
-			trained = p
 			log.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
 			return p, nil
 		},
 		Consented: func() error { return d.consented(public, at.state, ledger, log) },
-		Keep: func() error {
+		Keep: func(t client.Trainer) error {
+			trained := t.(*experiment.Party) //nolint:errcheck // of Train, or of that of an equal experiment
 			if c := trained.Clipped(); c.Clipped > 0 {
 				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
 			}
