@@ -142,9 +142,10 @@ type Named struct {
 	*Matrix
 }
 
-// OfUsers reports whether the rows of the matrix belong to users. Such rows are computed from each
-// user's exact ratings and stay with their owner: no ε covers them.
-func (n Named) OfUsers() bool { return strings.HasPrefix(n.Name, "user_") }
+// Exact reports whether the matrix follows from exact ratings, which no ε covers: rows of users, and what a party fine-tuned for itself.
+func (n Named) Exact() bool {
+	return strings.HasPrefix(n.Name, "user_") || strings.Contains(n.Name, "_party")
+}
 
 // Embeddings are a matrix that a party has at the end, with the id of the user or item of
 // each row.

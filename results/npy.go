@@ -65,10 +65,10 @@ func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 	return all, nil
 }
 
-// npyFile is a matrix in NumPy's format, row by row in float64. Only the owner may read users: they follow from exact ratings.
+// npyFile is a matrix in NumPy's format, row by row in float64. Only the owner may read what follows from exact ratings.
 func npyFile(dir string, x model.Named) atomicfile.File {
 	mode := fs.FileMode(0o666)
-	if x.OfUsers() {
+	if x.Exact() {
 		mode = 0o600
 	}
 	rows, cols := x.Matrix.Dims()

@@ -102,7 +102,7 @@ type exportCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, or of a deployment's model."`
 	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec,registry" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format); registry writes an entry for a registry of deployments and a model card, in place of embeddings."`
 	Out    string `placeholder:"DIR" help:"Folder to make. Default: export-FORMAT in the run's folder."`
-	Users  bool   `help:"Export the matrices of users too. ε does not cover them: they follow from each user's exact ratings."`
+	Users  bool   `help:"Export the matrices of users too, and the items that each party fine-tuned for itself. ε does not cover them: they follow from exact ratings."`
 }
 
 func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
@@ -130,14 +130,14 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 		}
 		return none
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), func(x model.Embeddings) bool { return !c.Users && x.OfUsers() })
+	kept := slices.DeleteFunc(slices.Clone(all), func(x model.Embeddings) bool { return !c.Users && x.Exact() })
 	switch {
 	case len(kept) == 0:
-		return cli.Misusef("--run: %s has matrices of users alone, which follow from exact ratings; say --users to export them", c.Folder)
+		return cli.Misusef("--run: %s has only matrices that follow from exact ratings; say --users to export them", c.Folder)
 	case len(kept) < len(all):
-		fmt.Fprintln(s.Err, "the matrices of users are left out; --users exports them too")
-	case slices.ContainsFunc(all, func(x model.Embeddings) bool { return x.OfUsers() }):
-		fmt.Fprintln(s.Err, "warning: ε does not cover the user_ matrices: with the items' matrices they may give away exact ratings; keep them with their users")
+		fmt.Fprintln(s.Err, "matrices that follow from exact ratings, of users or of one party, are left out; --users exports them too")
+	case slices.ContainsFunc(all, func(x model.Embeddings) bool { return x.Exact() }):
+		fmt.Fprintln(s.Err, "warning: ε does not cover the matrices of users and of one party (user_, _party): they may give away exact ratings; keep them with their owners")
 	}
 	files, err := export.Write(c.To, out, kept)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/fedsim/fedsim/internal/verb"
 )
 
-// Rows of users follow from exact ratings, which no ε covers. An export has them only with --users,
-// and only the owner can read them. The sources are the documented file names and modes.
+// Rows of users follow from exact ratings, which no ε covers, and so do items that a party has fine-tuned for itself. An export has
+// them only with --users, and only the owner can read them. The sources are the documented file names and modes.
 func TestExportLeavesUsersOut(t *testing.T) {
 	t.Parallel()
-	for algorithm, public := range map[string]string{"ssp-c": "item_bias.csv", "rr-on-bins": "weights.csv"} {
+	for algorithm, public := range map[string]string{"ssp-c": "item_bias.csv", "rr-on-bins": "weights.csv", "hfl-sgdmf": "item_embeddings.csv"} {
 		dir := t.TempDir()
 		_, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Predictions: true, Settings: map[string]string{
 			"algorithm": algorithm, "data": "synthetic:small-60", "epsilon": "20", "baselines": "quick", "out": dir, "name": "one"}})
@@ -29,7 +29,11 @@ func TestExportLeavesUsersOut(t *testing.T) {
 			t.Fatalf("%s: no matrix of users to leave out: %v", algorithm, err)
 		}
 		// Which items a user rated, what the user gave and the ids stand in files for the owner alone, too.
-		for _, pattern := range []string{"split.csv", "predictions.csv", "user_*.ids.json"} {
+		patterns := []string{"split.csv", "predictions.csv", "user_*.ids.json"}
+		if algorithm == "hfl-sgdmf" {
+			patterns = append(patterns, "item_embeddings_party*.npy")
+		}
+		for _, pattern := range patterns {
 			more, failed := filepath.Glob(filepath.Join(folder, pattern))
 			if failed != nil || len(more) == 0 {
 				t.Errorf("%s: no %s: %v", algorithm, pattern, failed)
@@ -50,7 +54,7 @@ func TestExportLeavesUsersOut(t *testing.T) {
 			if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code != 0 {
 				t.Fatalf("%s: exit %d: %s", algorithm, code, errs.String())
 			}
-			if !strings.Contains(out.String(), public) || strings.Contains(out.String(), "user_") != users {
+			if !strings.Contains(out.String(), public) || strings.Contains(out.String(), "user_") != users || strings.Contains(out.String(), "_party") != (users && algorithm == "hfl-sgdmf") {
 				t.Errorf("%s, --users=%v: %s", algorithm, users, out.String())
 			}
 			if warned := strings.Contains(errs.String(), "ε does not cover"); warned != users {
