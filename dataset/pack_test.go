@@ -440,3 +440,31 @@ func diff(want, got any) string {
 	}
 	return cmp.Diff(want, got)
 }
+
+// TestPackSaysThatTimesAreLeftOut: the packed form has no timestamps. A set with times is packed without them, and a notice says so, also of
+// a shape that is packed as it is generated. The digest is the digest of the set without times.
+func TestPackSaysThatTimesAreLeftOut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ratings.csv")
+	if err := os.WriteFile(file, []byte("user,item,rating,timestamp\na,x,3,1600000000\na,y,4,1600000001\nb,x,5,1600000002\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]int{file: 1, "synthetic:moving": 1, "synthetic:small": 0} {
+		set, err := read.Open(t.Context(), spec, read.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := read.Pack(t.Context(), spec, read.Options{}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		for _, n := range p.Notices {
+			if n.Kind == dataset.NoticeTimes {
+				told++
+			}
+		}
+		if told != want || p.Digest != set.Digest {
+			t.Errorf("%s: %d notices of times, want %d; digest %s, want %s; %v", spec, told, want, p.Digest, set.Digest, p.Notices)
+		}
+	}
+}

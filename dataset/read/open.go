@@ -200,18 +200,20 @@ func findSource(ctx context.Context, spec string, o Options) (*files.Source, err
 
 // Pack writes a set in the packed form, which [Open] reads. Pack and Open take the same spec. A
 // synthetic shape is written as it is generated, and never in memory as a whole; other data are, at 12
-// bytes a rating, since they may be in any order.
+// bytes a rating, since they may be in any order, and 20 with timestamps, which are left out.
 func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
 	if synthetic.IsShape(spec) {
 		return synthetic.Pack(ctx, spec, o.synthetic(), w)
 	}
+	o.MaybeTimes = true
 	set, err := Open(ctx, spec, o)
 	if err != nil {
 		return pack.Report{}, err
 	}
-	p, err := pack.Write(set, w)
-	p.Notices = set.Notices
-	return p, err
+	if set.Times != nil {
+		set.Times, set.Notices = nil, append(set.Notices, pack.Untimed)
+	}
+	return pack.Write(set, w)
 }
 
 // PackFile is [Pack] to a file, which must not be there yet (else the error wraps [fs.ErrExist]). It appears when it is whole.

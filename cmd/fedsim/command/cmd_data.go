@@ -63,6 +63,7 @@ var dataTables = template.Must(template.New("data").Funcs(template.FuncMap{
 	"percent":   func(format string, share float64) string { return fmt.Sprintf(format+"%%", 100*share) },
 	"join":      func(list []string) string { return strings.Join(list, ", ") },
 	"megabytes": megabytes,
+	"ratio":     func(a int64, b int) float64 { return float64(a) / float64(b) },
 	"times":     timesOf,
 	"bar": func(n, all int) string {
 		share := float64(n) / float64(all)

@@ -98,12 +98,7 @@ func (c *dataPackCmd) Run(ctx context.Context, s verb.Streams) error {
 		return misread(taken(c.Out, err))
 	}
 	verb.Notify(packed.Notices, s)
-	if c.Format == "json" {
-		return cli.PrintJSON(s.Out, packed)
-	}
-	_, err = fmt.Fprintf(s.Out, "%d ratings of %d users and %d items in %d bytes, %.2f a rating; digest %.12s\n",
-		packed.Ratings, packed.Users, packed.Items, packed.Bytes, float64(packed.Bytes)/float64(packed.Ratings), packed.Digest)
-	return err
+	return cli.PrintForm(s.Out, c.Format, dataTables, "packed", packed)
 }
 
 type dataRatersCmd struct {

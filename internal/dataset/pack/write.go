@@ -60,6 +60,9 @@ type features struct {
 // ErrNotPackable is wrapped by the error of a set that holds what the packed form does not.
 var ErrNotPackable = errors.New("the packed form holds users, items, ratings and features of items, and nothing else")
 
+// Untimed says that a set was packed without its timestamps.
+var Untimed = dataset.Notice{Kind: dataset.NoticeTimes, Text: "timestamps are left out, for which the packed form has no place"}
+
 // Report describes a packed set: its counts, its size in bytes and its digest.
 type Report struct {
 	Users   int    `json:"users"`
@@ -200,7 +203,7 @@ func (p *Writer) Close(s *dataset.Set) (Report, error) {
 	if p.err == nil {
 		p.err = p.out.Flush()
 	}
-	return Report{Users: p.Users, Items: p.Items, Ratings: p.Ratings, Bytes: p.written, Digest: p.Digest}, p.err
+	return Report{Users: p.Users, Items: p.Items, Ratings: p.Ratings, Bytes: p.written, Digest: p.Digest, Notices: s.Notices}, p.err
 }
 
 // ids writes ids, unless they are 1, 2, ..., and at most so many, and returns how many bytes they

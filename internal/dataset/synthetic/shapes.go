@@ -286,5 +286,8 @@ func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report
 	}
 	d.Tail(set)
 	set.Digest = d.Sum()
+	if p.Moves {
+		set.Notices = append(set.Notices, pack.Untimed)
+	}
 	return out.Close(set)
 }
