@@ -168,11 +168,12 @@ func (s *Summary) means() (list []string) {
 		sign, metric = -1, "RMSE"
 	}
 	if best := s.bestSimpler(); best.Name != "" {
-		if gain := sign * (s.PrimaryMetric() - best.Value); gain > 0 {
-			list = append(list, fmt.Sprintf("gain        %s %.4f better than the best simpler choice (%s)", metric, gain, best.Name))
-		} else {
-			list = append(list, fmt.Sprintf("gain        none: the simpler %s is %.4f better", best.Name, -gain))
+		gain := sign * (s.PrimaryMetric() - best.Value)
+		words := fmt.Sprintf("%s %.4f better than the best simpler choice (%s)", metric, gain, best.Name)
+		if gain <= 0 {
+			words = fmt.Sprintf("none: the simpler %s is %.4f better", best.Name, math.Abs(gain))
 		}
+		list = append(list, "gain        "+words)
 	}
 	if exact, measured := s.Baselines.Of("non_private"); measured {
 		list = append(list, fmt.Sprintf("price       %.4f by noise at these settings; whole price: --epsilon inf", sign*(exact-s.PrimaryMetric())))
@@ -180,16 +181,8 @@ func (s *Summary) means() (list []string) {
 	return list
 }
 
-// Lists is the quality of lists, nil if none was measured.
-func (p printed) Lists() *eval.ListQuality {
-	if p.Ranking == nil {
-		return nil
-	}
-	return p.Ranking.Lists
-}
-
 // Middle has the metrics of lists of one length, the middle one.
-func (p printed) Middle() eval.ListMetrics { return p.Lists().At[len(p.Lists().At)/2] }
+func (p printed) Middle() eval.ListMetrics { return p.Ranking.Lists.At[len(p.Ranking.Lists.At)/2] }
 
 // few bounds the lead over popularity, as a share, of lists that are hardly better.
 const few = 0.02

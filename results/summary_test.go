@@ -176,6 +176,7 @@ func TestGainIsOverTheBestSimplerChoice(t *testing.T) {
 		{Summary{RatingSummary: &RatingSummary{TestRMSE: 0.8677}, Baselines: errors}, []string{"gain        RMSE 0.0459 better than the best simpler choice (private_item_bias)", "price       0.0123" + price}},
 		{Summary{RatingSummary: &RatingSummary{TestRMSE: 0.95}, Baselines: errors}, []string{"gain        none: the simpler private_item_bias is 0.0364 better", "price       0.0946" + price}},
 		{Summary{RankingMetrics: &RankingMetrics{Recall: 0.25}, Baselines: recalls}, []string{"gain        Recall@20 0.0900 better than the best simpler choice (private_popularity)", "price       0.0500" + price}},
+		{Summary{RankingMetrics: &RankingMetrics{Recall: 0.16}, Baselines: recalls[:2]}, []string{"gain        none: the simpler private_popularity is 0.0000 better"}},
 		{Summary{RatingSummary: &RatingSummary{TestRMSE: 0.95}, Baselines: errors[2:3]}, nil},
 	} {
 		if d := cmp.Diff(c.want, c.s.means()); d != "" {
