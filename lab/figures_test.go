@@ -170,6 +170,29 @@ func TestQualityOverClock(t *testing.T) {
 	}
 }
 
+// TestOneMetricInAFigure: errors and recalls have no axis in common. A figure of quality has the runs of one metric, that of its axis, and
+// its note counts the others.
+func TestOneMetricInAFigure(t *testing.T) {
+	rated, ranked := runOf(t, "algorithm=ssp-c epsilon=2 seed=1", map[string]float64{"test_rmse": 0.9}), runOf(t, "algorithm=private-ease epsilon=2 seed=1", map[string]float64{"recall@20": 0.4})
+	withFile(t, rated, "metrics.jsonl", `{"round":1,"rmse":0.9}`+"\n")
+	withFile(t, ranked, "metrics.jsonl", `{"round":1,"recall@20":0.4,"ndcg@20":0.3}`+"\n")
+	for _, f := range []*study.Run{rated, ranked} {
+		withFile(t, f, "timings.jsonl", `{"round":1,"seconds":1}`+"\n")
+	}
+	for label, runs := range map[string]study.Runs{"test RMSE": {rated, ranked}, "Recall@20": {ranked, rated}} {
+		for _, id := range []string{"quality", "learning", "clock"} {
+			f := figureNamed(t, runs, id)
+			want := runs[0].Values[runs[0].Primary()]
+			if len(f.Series) != 1 || f.Series[0].Y[0] != want || !strings.Contains(f.Y, label) {
+				t.Errorf("%s of %s: %+v, want one point at %v", id, f.Y, f.Series, want)
+			}
+			if !strings.Contains(f.Note, "without this metric are left out: 1 of 2") {
+				t.Errorf("%s: the note is %q", id, f.Note)
+			}
+		}
+	}
+}
+
 // Pictures are files of the format that their names say, and contain everything that is drawn.
 func TestDraw(t *testing.T) {
 	logarithmic := figures.Figure{ID: "logarithmic", Log: true, LogY: true, Series: []figures.Series{{Name: "a"}}}

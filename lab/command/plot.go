@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/verb"
@@ -47,7 +48,7 @@ func (c *plotCmd) Run(s verb.Streams) error {
 	if err = whole(c.Out, func(w io.Writer) error { return figure.Draw(w, pic) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, figure.Title)
+	fmt.Fprint(s.Err, screen.Fit(fmt.Sprintf("%s: %s. %s\n", c.Out, figure.Title, figure.Note), screen.Width(s.Err)))
 	return nil
 }
 

@@ -42,14 +42,8 @@ type Series struct {
 // Figures returns the figures that the runs allow, in the order of a report.
 func Figures(runs study.Runs) ([]Figure, error) {
 	all := []Figure{MetricByEpsilon(runs, runs[0].Primary())}
-	for _, curve := range curves {
-		f, err := byRound(runs, curve)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, f)
-	}
-	for _, of := range []func(study.Runs) (Figure, error){secondsByStage, byPopularity, bytesByMessage} {
+	makers := lists.Map(curves, func(c curve) func(study.Runs) (Figure, error) { return c.byRound })
+	for _, of := range append(makers, secondsByStage, byPopularity, bytesByMessage) {
 		f, err := of(runs)
 		if err != nil {
 			return nil, err
@@ -179,11 +173,21 @@ func (f *Figure) few(groups []study.Runs) []study.Runs {
 	return groups[:min(len(groups), manyLines)]
 }
 
+// of labels the y axis with a metric and returns the runs that have it. The note counts the others.
+func (f *Figure) of(runs study.Runs, metric string) study.Runs {
+	f.Y = study.AxisLabel(metric)
+	has := slices.DeleteFunc(slices.Clone(runs), func(r *study.Run) bool { _, ok := r.Values[metric]; return !ok })
+	if n := len(runs) - len(has); n > 0 {
+		f.Note += fmt.Sprintf(" Runs without this metric are left out: %d of %d.", n, len(runs))
+	}
+	return has
+}
+
 // byRound draws a number of every round.
-func byRound(runs study.Runs, c curve) (Figure, error) {
+func (c curve) byRound(runs study.Runs) (Figure, error) {
 	f := Figure{ID: c.id, Title: c.title, X: "round", Y: c.y, Note: c.note}
 	if c.y == "" {
-		f.Y = study.AxisLabel(runs[0].Primary())
+		runs = f.of(runs, runs[0].Primary())
 	}
 	switch {
 	case c.time:
@@ -367,8 +371,9 @@ func levelsOf(runs study.Runs, metric string) map[string]string {
 // without noise; the baseline without noise shows their quality. Most baselines have the metric that
 // compares the runs, and no other. Lists have popularity beside them in every metric.
 func MetricByEpsilon(runs study.Runs, metric string) Figure {
-	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: study.AxisLabel(metric), Log: true,
+	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Log: true,
 		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
+	runs = f.of(runs, metric)
 	groups, label := runs.Groups(algorithm.Epsilon.Key)
 	ends := [2]float64{math.Inf(1), math.Inf(-1)}
 	for _, g := range groups {
