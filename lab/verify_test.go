@@ -182,6 +182,9 @@ func TestForgedSimulationsAreFound(t *testing.T) {
 	}{
 		"ε edited in two files":  {first, claim, false, "forged files"},
 		"ε edited, with digests": {first, func(t *testing.T, dir string) { claim(t, dir); cover(t, dir) }, false, "forged epsilon"},
+		"ε of the evidence edited": {first, func(t *testing.T, dir string) {
+			remember(t, dir, func(x *results.Evidence) { *x.Sessions[0].Epsilon = 1 })
+		}, false, "forged epsilon"},
 		"a round left out": {first, func(t *testing.T, dir string) {
 			remember(t, dir, func(x *results.Evidence) { x.Sessions[0].Events[0].Count = 2 })
 		}, false, "forged rounds"},

@@ -63,13 +63,12 @@ type verifyCmd struct {
 
 // Run checks the folder. A forgery ends with exit code 1, and a folder of which something cannot be checked with 2.
 func (c *verifyCmd) Run(ctx context.Context, s verb.Streams) error {
-	if len(c.Owners) > 0 != (c.Again && results.IsDeployed(c.Folder)) {
+	switch {
+	case len(c.Owners) > 0 != (c.Again && results.IsDeployed(c.Folder)):
 		return cli.Misusef("--owners: needed with --again of a deployment's folder, and of no other")
-	}
-	if (c.Log == "") != (c.Receipts == "") {
+	case (c.Log == "") != (c.Receipts == ""):
 		return cli.Misusef("--log and --receipts: needed together, since a receipt names the key of the log")
-	}
-	if c.Log != "" && !results.IsDeployed(c.Folder) {
+	case c.Log != "" && !results.IsDeployed(c.Folder):
 		return cli.Misusef("--log: %s is not the folder of a deployment's model, which has a %s", c.Folder, results.PublicFile)
 	}
 	p := verb.NewProgress(s.Err)

@@ -80,22 +80,21 @@ func (r *Report) add(v Verdict, subject, format string, args ...any) {
 // Err returns nil if every check is OK. A forgery is an error. If there is none, an unchecked claim is an error of misuse, with
 // the exit code of misuse.
 func (r *Report) Err() error {
-	named := func(v Verdict) (subjects []string) {
+	words := map[Verdict]string{Forged: "forged", Differs: "a repetition differs", Unchecked: "not everything can be checked"}
+	for _, v := range []Verdict{Forged, Differs, Unchecked} {
+		var subjects []string
 		for _, c := range r.Checks {
 			if c.Verdict == v && !slices.Contains(subjects, c.Subject) {
 				subjects = append(subjects, c.Subject)
 			}
 		}
-		return subjects
-	}
-	if list := named(Forged); len(list) > 0 {
-		return fmt.Errorf("%s: forged: %s", r.Folder, strings.Join(list, ", "))
-	}
-	if list := named(Differs); len(list) > 0 {
-		return fmt.Errorf("%s: a repetition differs: %s", r.Folder, strings.Join(list, ", "))
-	}
-	if list := named(Unchecked); len(list) > 0 {
-		return cli.Misusef("%s: not everything can be checked: %s", r.Folder, strings.Join(list, ", "))
+		switch err := fmt.Errorf("%s: %s: %s", r.Folder, words[v], strings.Join(subjects, ", ")); {
+		case len(subjects) == 0:
+		case v == Unchecked:
+			return cli.Misusef("%w", err)
+		default:
+			return err
+		}
 	}
 	return nil
 }
@@ -245,6 +244,9 @@ func (f *folder) epsilon(r *Report) {
 	releases := 0
 	for _, e := range own.Events {
 		releases += e.Count
+	}
+	if own.Epsilon != nil && *own.Epsilon < c.epsilon*(1-c.tolerance) {
+		r.add(Forged, "epsilon", "the session's releases cost %.6g, and %s states %.6g", c.epsilon, results.EvidenceFile, *own.Epsilon)
 	}
 	text := fmt.Sprintf("%.6g at δ = %v for %d releases, by %s; summary.json states %.6g", c.epsilon, stated.Delta, releases, c.method, stated.Epsilon)
 	if stated.Epsilon < c.epsilon*(1-c.tolerance) {
