@@ -100,11 +100,7 @@ func (c Config) Validate() error {
 	}
 	errs.If(c.Shadows < fewestShadows || c.Shadows%2 != 0, "shadows is %d; it must be even, and at least %d", c.Shadows, fewestShadows)
 	if c.Targets != 0 && c.Targets < fewestTargets {
-		name := "targets"
-		if c.Kind.lies() {
-			name = "runs"
-		}
-		errs.Add("%s is %d; there must be at least %d", name, c.Targets, fewestTargets)
+		errs.Add("%s is %d; there must be at least %d", map[bool]string{true: "runs", false: "targets"}[c.Kind.lies()], c.Targets, fewestTargets)
 	}
 	for _, share := range c.Liars {
 		errs.If(!(share > 0 && share <= mostLiars), "liars is %v; it must be above 0, and at most %v", share, mostLiars)
@@ -363,6 +359,7 @@ func (a *attacker) limit(e Epsilon) *Limit {
 type method struct {
 	kind    Kind
 	targets int // the default number
+	words   int // columns of its table before the numbers
 	measure func(*attacker, context.Context, *At) error
 	figures func(list []*Report, budgets []Epsilon) []page.Drawn
 }
@@ -370,12 +367,12 @@ type method struct {
 // methods returns the methods of all kinds, in the order of pages.
 func methods() []method {
 	return []method{
-		{MembershipUser, 40, (*attacker).membership, membershipFigures},
-		{MembershipRating, 40, (*attacker).membership, membershipFigures},
-		{AttributeGenre, 100, (*attacker).attribute, attributeFigure},
-		{Reconstruction, 100, (*attacker).reconstruct, figureOfEach(rebuiltFigure)},
-		{Promote, 5, (*attacker).lie, figureOfEach(liesFigure)},
-		{Degrade, 5, (*attacker).lie, figureOfEach(liesFigure)},
+		{MembershipUser, 40, 2, (*attacker).membership, membershipFigures},
+		{MembershipRating, 40, 2, (*attacker).membership, membershipFigures},
+		{AttributeGenre, 100, 1, (*attacker).attribute, attributeFigure},
+		{Reconstruction, 100, 2, (*attacker).reconstruct, figureOfEach(rebuiltFigure)},
+		{Promote, 5, 4, (*attacker).lie, figureOfEach(liesFigure)},
+		{Degrade, 5, 4, (*attacker).lie, figureOfEach(liesFigure)},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	_ "github.com/fedsim/fedsim/internal/families"
 
@@ -422,4 +423,25 @@ func (s scored) auc(weight []int) float64 {
 	sorted := slices.Clone(s)
 	slices.SortFunc(sorted, func(a, b score) int { return cmp.Compare(a.value, b.value) })
 	return sorted.sortedAUC(weight)
+}
+
+// TestTableOnANarrowScreen: a table that is wider than the screen is split below itself, as the other tables of the command are.
+func TestTableOnANarrowScreen(t *testing.T) {
+	t.Setenv("COLUMNS", "60")
+	limit := &Limit{AUC: 0.7311, TPR: 0.0272}
+	r := &Report{Kind: MembershipUser, Algorithm: "x", Data: "films", Shadows: 8, Targets: 4, Budgets: []At{{Epsilon: 1, Limit: limit, Membership: []MembershipResult{{From: "model"}, {From: "sums"}}}}}
+	var b strings.Builder
+	if err := r.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 60 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	for _, want := range []string{"epsilon  seen ", "1        model ", "most active", "AUC limit", "TPR limit", "0.0272"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, b.String())
+		}
+	}
 }

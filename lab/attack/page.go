@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"text/template"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -227,13 +226,11 @@ func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.
 
 // Print writes a table.
 func (r *Report) Print(w io.Writer) error {
-	fmt.Fprintf(w, "tried: %s\n", r.text("tried")) //nolint:errcheck // the table below says so, too
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	width := screen.Width(w)
 	head, rows := r.table()
-	for _, row := range append([][]string{head}, rows...) {
-		fmt.Fprintln(t, strings.Join(row, "\t")) //nolint:errcheck // Flush does
-	}
-	return t.Flush()
+	words := methods()[slices.Index(Kinds(), r.Kind)].words
+	_, err := io.WriteString(w, screen.Fit("tried: "+r.text("tried")+"\n", width)+screen.Table(append([][]string{head}, rows...), words, width))
+	return err
 }
 
 // table returns the results as a table, a row for each budget and view.
