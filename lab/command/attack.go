@@ -134,6 +134,9 @@ type auditCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
+// ofFiles lists keys that say where data are and how they are read. An audit has no use for them, except with --canaries.
+var ofFiles = strings.Fields("data columns separator no-header day-first encoding member duplicates unrated bad-rows split.test-file")
+
 // audited takes the keys that have a meaning for an audit. An audit draws noise as clients do and writes no folder.
 func audited(k *config.Key) bool {
 	return !slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
@@ -149,8 +152,8 @@ func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
 		return cli.Misusef("--neighbours compares two runs and --canaries makes one, of what is stated; leave out the others of --neighbours, --canaries, --runs, --mean-runs and --claim")
 	case c.Eta != nil && c.MeanRuns == nil:
 		return cli.Misusef("--eta is the law of the number of runs of a private search; add --mean-runs")
-	case c.Canaries == nil && slices.ContainsFunc(said, func(s config.Setting) bool { return s.Origin == "--data" }):
-		return cli.Misusef("an audit has data of its own; --data is for --canaries")
+	case c.Canaries == nil && slices.ContainsFunc(said, func(s config.Setting) bool { return strings.HasPrefix(s.Origin, "--") && slices.Contains(ofFiles, s.Key) }):
+		return cli.Misusef("an audit has data of its own; --data and flags that say how to read data are for --canaries")
 	case c.Neighbours:
 		return c.neighbours(ctx, said, s)
 	case c.Canaries != nil:
@@ -189,11 +192,7 @@ func (c *auditCmd) search() (*dp.Selection, error) {
 	if c.MeanRuns == nil {
 		return nil, nil
 	}
-	var eta float64
-	if c.Eta != nil {
-		eta = *c.Eta
-	}
-	law, err := tune.SelectionOf(eta, *c.MeanRuns)
+	law, err := tune.SelectionOf(*cmp.Or(c.Eta, new(float64)), *c.MeanRuns)
 	if err != nil {
 		return nil, cli.Misusef("--mean-runs and --eta: %w", err)
 	}

@@ -3,6 +3,8 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +41,27 @@ func TestNumbersOfOtherAttacksAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"promote", "--targets", "5"}, {"degrade", "--shadows", "8"}, {"membership-user", "--runs", "5"}} {
 		if out, err := attacked(t, args...); out != "" || !strings.Contains(err, "--runs") {
 			t.Errorf("%s: %q and the error %q, want an error that names --runs", args, out, err)
+		}
+	}
+}
+
+// TestAuditRefusesOtherData has flags for data that an audit on its own twelve clients does not read, by the flag and by --set. An experiment
+// file may name data, which fedsim run reads; the scale and the public users are of the audited federation, too.
+func TestAuditRefusesOtherData(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(file, []byte("data: ratings.csv\nbad-rows: skip\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for refused, sets := range map[bool][][]string{
+		true:  {{"--data", "x.csv"}, {"--set", "data=x.csv"}, {"--bad-rows", "skip"}, {"--set", "unrated=-1"}, {"--duplicates", "last"}, {"--columns", "user=u"}},
+		false: {{file}, {"--rating-max", "10"}, {"--public-users", "2"}},
+	} {
+		for _, args := range sets {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), append([]string{"audit", "--neighbours", "--algorithm", "ssp-c", "--epsilon", "1"}, args...), verb.Streams{Out: &out, Err: &errs})
+			if (code == 2) != refused || strings.Contains(errs.String(), "an audit has data of its own") != refused {
+				t.Errorf("%s: exit %d: %s", args, code, errs.String())
+			}
 		}
 	}
 }

@@ -186,7 +186,7 @@ var (
 	dataKeys = slices.Concat(formKeys, []*config.Key{
 		algorithm.RatingMin.Key, algorithm.RatingMax.Key, algorithm.Duplicates.Key, algorithm.Unrated.Key, algorithm.BadRows.Key,
 	})
-	raterKeys = []*config.Key{algorithm.PublicUsers.Key, algorithm.PublicIDs.Key, algorithm.Columns.Key}
+	raterKeys = slices.Concat(dataKeys, []*config.Key{algorithm.PublicUsers.Key, algorithm.PublicIDs.Key})
 )
 
 // form returns what changes a configuration to the flags; nil without flags, which leave the data to the form

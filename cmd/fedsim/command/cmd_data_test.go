@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -118,5 +119,25 @@ func TestDownloadingLines(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) != 11 || lines[3] != "downloading x 30%, 0.3 MB of 1.0 MB" || lines[10] != "downloading x 100%, 1.0 MB of 1.0 MB" {
 		t.Errorf("%d lines: %q, want 11 from 0%% to 100%%", len(lines), lines)
+	}
+}
+
+// TestRatersOfAFaultyFile reads a file as fedsim run reads it: rows that cannot be used are left out, repeated ones are settled. Counted by hand:
+// of four usable ratings one is repeated.
+func TestRatersOfAFaultyFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "ratings.csv")
+	if err := os.WriteFile(file, []byte("user;item;rating\na;x;4\na;x;5\na;y;none\na;z;-1\nb;x;3\nb;z;2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	args := []string{"data", "raters", file, "--public-users", "1", "--rating-min", "1", "--rating-max", "5", "--bad-rows", "skip", "--duplicates", "last", "--unrated=-1",
+		"--separator", "semicolon", "--out", filepath.Join(dir, "raters.csv")}
+	if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	if text := errs.String(); !strings.Contains(text, "1 row cannot be used") || !strings.Contains(text, "means not rated") {
+		t.Errorf("it says %q", text)
 	}
 }
