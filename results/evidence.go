@@ -187,7 +187,7 @@ func Registry(dir string) (map[string][]byte, error) {
 	}
 	all := f.AllSessions
 	if f.Total = f.Privacy.Epsilon; math.IsInf(f.Total, 1) || all != nil && all.Epsilon == nil {
-		return nil, fmt.Errorf("%s has no ε of all its sessions, so that a registry of private deployments has no entry for it: train each with --epsilon", dir)
+		return nil, fmt.Errorf("%s has no ε of all its sessions, so that a registry of private deployments has no entry for it: train each with --epsilon, and search settings with tune --private", dir)
 	}
 	if IsDeployed(dir) {
 		f.Status = "deployed"

@@ -62,3 +62,33 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 		}
 	}
 }
+
+// An entry says where the data are and what ε does not cover: one party may hold all of them, ε may have no δ, the model may be of a
+// regression, and users may have given their ratings openly.
+func TestRegistrySaysWhereDataAre(t *testing.T) {
+	entry := func(secagg, privacy string) string {
+		dir := t.TempDir()
+		text := `{"algorithm":"x","secagg":"` + secagg + `","rounds":1,"privacy":{"epsilon":2,` + privacy + `}}`
+		if err := os.WriteFile(filepath.Join(dir, "summary.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files, err := Registry(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(files["registry.json"]) + string(files["README.md"])
+	}
+	const skellam = `"sampling":"none","noise":"skellam"`
+	sums := entry("ideal", `"delta":1e-5,"unit":"user","relation":"zero-out","accountant":"gdp-skellam",`+skellam+`,"open":20`)
+	place := entry("none", `"delta":0,"unit":"example","relation":"label","accountant":"pure","sampling":"none","noise":"randomized-response"`)
+	inSums := []string{"federated, secure sums", "stay with the parties", "approximate", "Embeddings of items", "the ratings of 20 users who gave them openly"}
+	inPlace := []string{"central: one party holds all data", "one party collects", "pure differential privacy", "Weights of a regression", "the public features of examples"}
+	for i := range inSums {
+		if !strings.Contains(sums, inSums[i]) || strings.Contains(place, inSums[i]) {
+			t.Errorf("%q is to be in the first alone:\n%s\n%s", inSums[i], sums, place)
+		}
+		if !strings.Contains(place, inPlace[i]) || strings.Contains(sums, inPlace[i]) {
+			t.Errorf("%q is to be in the second alone:\n%s\n%s", inPlace[i], sums, place)
+		}
+	}
+}
