@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
@@ -116,5 +119,41 @@ func TestVFLBeatsEachAlone(t *testing.T) {
 	}
 	if gain := alone - s.TestRMSE; !(gain > 0.02) {
 		t.Errorf("together %.4f, each alone %.4f", s.TestRMSE, alone)
+	}
+}
+
+// With held-out users the first line of a summary counts the clicks that are trained on or to be found, and says so: what held-out users are
+// known by is neither. Counted anew from the file and split.csv.
+func TestSummaryCountsWhatItSays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var clicks strings.Builder
+	clicks.WriteString("user,item\n")
+	for u := range 40 {
+		for k := range 6 {
+			fmt.Fprintf(&clicks, "u%d,i%d\n", u, (u*7+k*k)%20)
+		}
+	}
+	file := filepath.Join(dir, "clicks.csv")
+	if err := os.WriteFile(file, []byte(clicks.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	args := []string{"run", "--data", file, "--duplicates", "last", "--feedback", "implicit", "--set", "split.test=0.3", "--out", dir, "--name", "one", "--baselines", "quick"}
+	if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	parts, err := os.ReadFile(filepath.Join(dir, "one", "split.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	distinct := make(map[string]bool)
+	for line := range strings.Lines(clicks.String()) {
+		distinct[line] = true
+	}
+	history := strings.Count(string(parts), ",test-history\n")
+	want := fmt.Sprintf(" %d ratings to train and test on\n", len(distinct)-1-history)
+	if history == 0 || !strings.Contains(out.String(), want) {
+		t.Errorf("%d ratings of held-out users are known; want %q in\n%s", history, want, out.String())
 	}
 }
