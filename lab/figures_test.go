@@ -170,8 +170,8 @@ func TestQualityOverClock(t *testing.T) {
 	}
 }
 
-// TestOneMetricInAFigure: errors and recalls have no axis in common. A figure of quality has the runs of one metric, that of its axis, and
-// its note counts the others.
+// TestOneMetricInAFigure: errors and recalls have no axis in common. A figure of quality has the runs of the metric of its axis, and its
+// note counts the others.
 func TestOneMetricInAFigure(t *testing.T) {
 	rated, ranked := runOf(t, "algorithm=ssp-c epsilon=2 seed=1", map[string]float64{"test_rmse": 0.9}), runOf(t, "algorithm=private-ease epsilon=2 seed=1", map[string]float64{"recall@20": 0.4})
 	withFile(t, rated, "metrics.jsonl", `{"round":1,"rmse":0.9}`+"\n")

@@ -63,8 +63,8 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 	}
 }
 
-// An entry says where the data are and what ε does not cover: one party may hold all of them, ε may have no δ, the model may be of a
-// regression, and users may have given their ratings openly.
+// An entry says where the data are and what ε does not cover. One party may hold all data, ε may have no δ, and the model may be of a
+// regression. Users may have given their ratings openly.
 func TestRegistrySaysWhereDataAre(t *testing.T) {
 	entry := func(secagg, privacy string) string {
 		dir := t.TempDir()

@@ -199,8 +199,8 @@ func findSource(ctx context.Context, spec string, o Options) (*files.Source, err
 }
 
 // Pack writes a set in the packed form, which [Open] reads. Pack and Open take the same spec. A
-// synthetic shape is written as it is generated, and never in memory as a whole; other data are, at 12
-// bytes a rating, since they may be in any order, and 20 with timestamps, which are left out.
+// synthetic shape is written as it is generated, and never in memory as a whole. Other data are, since they may be in
+// any order: at 12 bytes a rating, and 20 with timestamps, which are left out.
 func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
 	if synthetic.IsShape(spec) {
 		return synthetic.Pack(ctx, spec, o.synthetic(), w)

@@ -134,8 +134,11 @@ type auditCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// ofFiles lists keys that say where data are and how they are read. An audit has no use for them, except with --canaries.
-var ofFiles = strings.Fields("data columns separator no-header day-first encoding member duplicates unrated bad-rows split.test-file")
+// ofFiles reports whether a flag says where data are or how they are read. An audit has no use for it, except with --canaries.
+func ofFiles(s config.Setting) bool {
+	keys := strings.Fields("data columns separator no-header day-first encoding member duplicates unrated bad-rows split.test-file")
+	return strings.HasPrefix(s.Origin, "--") && slices.Contains(keys, s.Key)
+}
 
 // audited takes the keys that have a meaning for an audit. An audit draws noise as clients do and writes no folder.
 func audited(k *config.Key) bool {
@@ -152,7 +155,7 @@ func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
 		return cli.Misusef("--neighbours compares two runs and --canaries makes one, of what is stated; leave out the others of --neighbours, --canaries, --runs, --mean-runs and --claim")
 	case c.Eta != nil && c.MeanRuns == nil:
 		return cli.Misusef("--eta is the law of the number of runs of a private search; add --mean-runs")
-	case c.Canaries == nil && slices.ContainsFunc(said, func(s config.Setting) bool { return strings.HasPrefix(s.Origin, "--") && slices.Contains(ofFiles, s.Key) }):
+	case c.Canaries == nil && slices.ContainsFunc(said, ofFiles):
 		return cli.Misusef("an audit has data of its own; --data and flags that say how to read data are for --canaries")
 	case c.Neighbours:
 		return c.neighbours(ctx, said, s)
@@ -163,13 +166,8 @@ func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	cfg := audit.Config{Runs: audit.DefaultRuns(e), Claim: audit.Stated, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
-	if c.Runs != nil {
-		cfg.Runs = *c.Runs
-	}
-	if c.Claim != "" {
-		cfg.Claim = audit.AuditedEpsilon(c.Claim)
-	}
+	runs, claim := audit.DefaultRuns(e), cmp.Or(audit.AuditedEpsilon(c.Claim), audit.Stated)
+	cfg := audit.Config{Runs: *cmp.Or(c.Runs, &runs), Claim: claim, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
 	if cfg.Select, err = c.search(); err != nil {
 		return err
 	}

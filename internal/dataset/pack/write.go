@@ -61,7 +61,7 @@ type features struct {
 var ErrNotPackable = errors.New("the packed form holds users, items, ratings and features of items, and nothing else")
 
 // Untimed says that a set was packed without its timestamps.
-var Untimed = dataset.Notice{Kind: dataset.NoticeTimes, Text: "timestamps are left out, for which the packed form has no place"}
+var Untimed = dataset.Notice{Kind: dataset.NoticeTimes, Text: "timestamps are left out: the packed form has none"}
 
 // Report describes a packed set: its counts, its size in bytes and its digest.
 type Report struct {
