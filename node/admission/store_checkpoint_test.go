@@ -56,6 +56,32 @@ func loads(t *testing.T, dir string, i uint64, fallback error) {
 	}
 }
 
+// The newest checkpoint is there at every moment while the next is saved.
+func TestNewestCheckpointStays(t *testing.T) {
+	dir := saved(t, 1)
+	done := make(chan error)
+	go func() {
+		var err error
+		for i := uint64(2); i < 1000 && err == nil; i++ {
+			err = store.SaveCheckpoint(dir, checkpoint(i))
+		}
+		done <- err
+	}()
+	for missing := 0; ; {
+		if _, err := os.Stat(filepath.Join(dir, "checkpoint")); err != nil {
+			missing++
+		}
+		select {
+		case err := <-done:
+			if err != nil || missing > 0 {
+				t.Errorf("missing %d times, %v", missing, err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, err := store.LoadCheckpoint(dir, experiment); !errors.Is(err, store.ErrNoCheckpoint) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -48,11 +49,11 @@ const (
 )
 
 // SaveCheckpoint writes a checkpoint to an existing folder, and returns once it would survive a power failure. The newest
-// checkpoint becomes the previous one. If it cannot be written, the newest is unchanged; if the process is killed before it is
-// done, it is, or has become the previous one with none newer. Only one process saves to a folder; a checkpoint of another
-// experiment, or of another version of this program, is not replaced (ErrOtherExperiment, ErrFormat).
+// checkpoint becomes the previous one. If it cannot be written, or the process is killed before it is done, the newest is unchanged.
+// Only one process saves to a folder; a checkpoint of another experiment, or of another version of this program, is not replaced
+// (ErrOtherExperiment, ErrFormat).
 func SaveCheckpoint(dir string, c *Checkpoint) error {
-	path := filepath.Join(dir, newest)
+	path, kept := filepath.Join(dir, newest), filepath.Join(dir, previous)
 	before, err := readCheckpoint(path)
 	switch {
 	case err == nil && before.Experiment != c.Experiment:
@@ -65,13 +66,13 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 		return fmt.Errorf("store: saving a checkpoint: %w", err)
 	}
 	if before != nil { // a damaged newest file is overwritten: previous is the fallback then
-		err = atomicfile.Rename(path, filepath.Join(dir, previous))
+		err = cmp.Or(atomicfile.Remove(kept), os.Link(path, kept))
 	}
 	if err == nil {
 		err = atomicfile.Rename(draft, path)
 	}
 	if err != nil {
-		return fmt.Errorf("store: saving a checkpoint: %w", errors.Join(err, os.Remove(draft)))
+		return fmt.Errorf("store: saving a checkpoint: %w", errors.Join(err, atomicfile.Remove(draft)))
 	}
 	return nil
 }
