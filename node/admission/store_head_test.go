@@ -253,28 +253,48 @@ func TestHeadsAreWrittenSoon(t *testing.T) {
 	})
 }
 
-// Heads that cannot be written stay in memory, and are written once they can be.
+// Heads that cannot be written stay in memory, and are written once they can be. The first of them to be kept says so, and the
+// first after each time that they could be written.
 func TestHeadsWaitForTheDisk(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "missing")
-	path := filepath.Join(dir, "heads.txt")
-	h := openedHeads(t, path)
-	key := clientKey(t, "a")
-	head := headsOf(t, key, 1)[0]
-	if err := h.Keep(key.Public(), head); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a place for the file: %v", err)
-	}
-	if err := h.Check(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the check says %v", err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Check(); err != nil {
-		t.Errorf("with a place: %v", err)
-	}
-	if got, ok := openedHeads(t, path).Of(key.Public()); !ok || got != head {
-		t.Errorf("the file has %v, want %v", got, head)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "missing")
+		path := filepath.Join(dir, "heads.txt")
+		h := openedHeads(t, path)
+		key := clientKey(t, "a")
+		list := headsOf(t, key, 5)
+		if err := h.Keep(key.Public(), list[0]); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without a place for the file: %v", err)
+		}
+		if err := h.Keep(key.Public(), list[1]); err != nil {
+			t.Errorf("said twice: %v", err)
+		}
+		head := list[2]
+		if err := h.Keep(key.Public(), head); err != nil {
+			t.Errorf("said three times: %v", err)
+		}
+		if err := h.Check(); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the check says %v", err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Check(); err != nil {
+			t.Errorf("with a place: %v", err)
+		}
+		if got, ok := openedHeads(t, path).Of(key.Public()); !ok || got != head {
+			t.Errorf("the file has %v, want %v", got, head)
+		}
+		if err := h.Keep(key.Public(), list[3]); err != nil {
+			t.Errorf("with a place again: %v", err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if err := h.Keep(key.Public(), list[4]); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without a place once more: %v", err)
+		}
+	})
 }
 
 func signed(l *store.Ledger, client admission.PrivateKey) []byte {

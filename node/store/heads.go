@@ -28,6 +28,7 @@ type Heads struct {
 	heads   map[admission.PublicKey]Head
 	pending *time.Timer // will write the file; nil: nothing is pending
 	failed  error       // why the file lacks some heads; nil: it does not
+	told    bool        // Keep has returned failed
 }
 
 const (
@@ -108,6 +109,7 @@ func (h *Heads) write() error {
 		text = append(hex.AppendEncode(text, pair(owner, h.heads[owner])), '\n')
 	}
 	h.failed = atomicfile.Write(h.path, text, 0o600)
+	h.told = h.told && h.failed != nil
 	return h.failed
 }
 
@@ -119,7 +121,7 @@ func (h *Heads) Of(owner admission.PublicKey) (Head, bool) {
 	return head, ok
 }
 
-// Keep keeps a head that is verified, unless there is a later one. An error says that earlier heads are in memory alone: see Check.
+// Keep keeps a head that is verified, unless there is a later one. An error says, once, that earlier heads are in memory alone: see Check.
 func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,6 +137,10 @@ func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 			})
 		})
 	}
+	if h.told {
+		return nil
+	}
+	h.told = h.failed != nil
 	return h.failed
 }
 
