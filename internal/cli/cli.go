@@ -313,8 +313,6 @@ func (p Program) report(w io.Writer, err error, asJSON bool) int {
 	switch {
 	case err == nil:
 		return Done
-	case unwritten && errors.Is(lost, syscall.EPIPE): // the reader went away, as head does once it has its lines
-		return Failed
 	case errors.Is(err, context.Canceled):
 		code, err = Interrupted, p.Interrupt(err)
 	case unwritten && IsMisuse(err): // --help and --version are part of reading a call
@@ -322,7 +320,8 @@ func (p Program) report(w io.Writer, err error, asJSON bool) int {
 	case IsMisuse(err):
 		code = Misuse
 	}
-	if p.Ended != nil && p.Ended(err, code) {
+	gone := unwritten && errors.Is(lost, syscall.EPIPE) // the reader went away, as head does once it has its lines
+	if p.Ended != nil && p.Ended(err, code) || gone {
 		return code
 	}
 	if asJSON {

@@ -172,7 +172,7 @@ func (closed) Write([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
 }
 
-// A reader that has enough, such as head, is no mistake of the call: the command fails without a word.
+// A reader that has enough, such as head, is no mistake of the call: the command fails without a word, except in the log of a process that keeps one.
 func TestAReaderThatHasEnough(t *testing.T) {
 	p := cli.Program{Name: "tool", Version: func() string { return "" }, Bind: func() (any, error) { return &world{err: fmt.Errorf("the page: %w", writeTo(closed{}))}, nil }}
 	for _, args := range [][]string{{"do"}, {"do", "--help"}, {"help", "do"}} {
@@ -180,6 +180,14 @@ func TestAReaderThatHasEnough(t *testing.T) {
 		if code := p.Run(context.Background(), new(tree), args, closed{}, &errs); code != cli.Failed || errs.Len() > 0 {
 			t.Errorf("%q: exit code %d and %q, want %d and nothing", args, code, &errs, cli.Failed)
 		}
+	}
+	var said error
+	p.Ended = func(err error, _ int) bool {
+		said = err
+		return true
+	}
+	if code := p.Run(context.Background(), new(tree), []string{"do"}, closed{}, io.Discard); code != cli.Failed || !errors.Is(said, syscall.EPIPE) {
+		t.Errorf("a log: exit code %d, and %v as its last line", code, said)
 	}
 }
 
