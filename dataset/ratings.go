@@ -338,10 +338,6 @@ func (s *Set) Info() Info {
 	slices.Sort(perUser)
 	slices.Sort(perItem)
 	zeros, _ := slices.BinarySearch(perItem, 1)
-	var columns []string
-	for _, c := range s.Columns {
-		columns = append(columns, c.Name)
-	}
 	return Info{
 		Name: s.Name, Users: s.Users, Items: s.Items, RatedItems: len(perItem) - zeros, Ratings: s.Len(),
 		Density: float64(s.Len()) / (float64(s.Users) * float64(s.Items)),
@@ -353,7 +349,7 @@ func (s *Set) Info() Info {
 		HasTitles: slices.ContainsFunc(s.Titles, func(t string) bool { return t != "" }),
 		HasGenres: slices.ContainsFunc(s.Genres, func(g []string) bool { return len(g) > 0 }),
 		HasYears:  slices.ContainsFunc(s.Years, func(y int) bool { return y != 0 }),
-		Clicks:    s.Clicks, ItemColumns: columns,
+		Clicks:    s.Clicks, ItemColumns: append([]string(nil), lists.Map(s.Columns, func(c ItemColumn) string { return c.Name })...),
 		Findings: s.Findings, Notices: s.Notices, Digest: s.Digest,
 	}
 }

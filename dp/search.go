@@ -88,9 +88,7 @@ func (s Search) Validate() error {
 	errs := problems.List{s.Law.Validate()}
 	for _, events := range s.Runs {
 		errs.If(len(events) == 0, "dp: a search with a run without releases")
-		for _, e := range events {
-			errs = append(errs, e.Validate())
-		}
+		errs = append(errs, lists.Map(events, Event.Validate)...)
 	}
 	return errors.Join(errs...)
 }

@@ -23,6 +23,7 @@ import (
 	"unicode"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lists"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -89,11 +90,8 @@ func toCSV(name string, x model.Embeddings) (map[string][]byte, error) {
 	}
 	err := w.Write(head)
 	for i, id := range x.IDs {
-		line := []string{id}
-		for _, v := range x.Matrix.Row(i) {
-			line = append(line, strconv.FormatFloat(v, 'g', -1, 64))
-		}
-		err = errors.Join(err, w.Write(line))
+		numbers := lists.Map(x.Matrix.Row(i), func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
+		err = errors.Join(err, w.Write(append([]string{id}, numbers...)))
 	}
 	w.Flush()
 	return map[string][]byte{name + ".csv": []byte(b.String())}, errors.Join(err, w.Error())
