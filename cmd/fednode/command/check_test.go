@@ -97,6 +97,12 @@ var damages = []struct {
 	{"a result that is cut", "alone", "result", "item_embeddings", func(d string) error { return os.Truncate(d+"/result/item_embeddings.npy", 100) }},
 	{"the membership is gone", "alone", "membership.json", "5 charges", func(d string) error { return os.Remove(d + "/membership.json") }},
 	{"a forged membership", "alone", "membership.json", "sign", func(d string) error { return replace(d+"/membership.json", `"client 5"`, `"client 4"`) }},
+	{"a membership that is cut", "alone", "membership.json", "malformed", func(d string) error { return os.Truncate(d+"/membership.json", 100) }},
+	{"a registry that is empty", "alone", "registry.db", "damaged", func(d string) error { return os.Truncate(d+"/registry.db", 0) }},
+	{"the description of the session is cut", "server", "public.json", "cannot be read", func(d string) error { return os.Truncate(d+"/public.json", 100) }},
+	{"the description of the session is gone", "server", "public.json", "is missing", func(d string) error { return os.Remove(d + "/public.json") }},
+	{"a log of sessions that is cut", "aggregator", "log", "does not hold", func(d string) error { return os.Truncate(d+"/log/checkpoint", 50) }},
+	{"a log of sessions without its checkpoint", "aggregator", "log", "no such file", func(d string) error { return os.Remove(d + "/log/checkpoint") }},
 	{"a model that is cut", "server", "sessions", "shared.bin", func(d string) error { return os.Truncate(d+"/current/shared.bin", 10) }},
 	{"a model without its items", "server", "sessions", "lacks item_embeddings.npy", func(d string) error { return os.Remove(d + "/current/item_embeddings.npy") }},
 	{"a link to nowhere", "server", "current", "no such file", func(d string) error {
@@ -220,6 +226,14 @@ func TestCheckOfStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := checks(t, cli.Failed, filepath.Join(dir, c.state), more[c.state]...)
+			for _, f := range found.Findings {
+				if strings.Contains(f.Says, "does not belong") && f.File != c.file {
+					t.Errorf("what the state needs is to leave it: %+v", f)
+				}
+				if f.File == "public.json" && strings.Contains(f.Do, "--abandon") {
+					t.Errorf("no session is abandoned without its description: %+v", f)
+				}
+			}
 			for _, f := range found.Findings {
 				if f.Is == check.Wrong && strings.HasPrefix(f.File, c.file) && strings.Contains(f.Says, c.says) {
 					return

@@ -98,33 +98,37 @@ func (a *Aggregator) supplant(old, c *conn) {
 		"two machines run copies of one state: tell the owner to stop one")
 }
 
-// StateFile is a file that an aggregator may have in its state beside its registry. The aggregator can do without it.
-type StateFile struct {
-	Name string
-	Look func(path string) (says string, err error) // says what is in it, and changes nothing; nil: it is a folder
-}
-
-// StateFiles lists the files of a federation's aggregator, whose registry has a list of parties.
-func StateFiles(f *admission.Federation, list *admission.List) []StateFile {
-	return []StateFile{
-		{store.SessionFolder, nil},
-		{headsFile, func(path string) (string, error) {
-			heads, err := store.ReadHeads(path)
-			return fmt.Sprintf("latest heads of %d ledgers, each signed by its client", len(heads)), err
-		}},
-		{endFile, func(path string) (string, error) {
-			e, err := openEnd(path, f, list)
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("end of session %s with a model of %d bytes, signed by the server", sessionName(e.descriptor.Terms.Session), len(e.final.Model)), nil
-		}},
-		{excludedFile, func(path string) (string, error) {
-			var kept exclusions
-			err := atomicfile.ReadJSON(path, &kept)
-			return fmt.Sprintf("%d clients are excluded from session %s", len(kept.List), sessionName(kept.Session)), err
-		}},
-	}
+// StateFiles tells of each file that an aggregator may have beside its registry, which has a list of parties: its name, what says what
+// is in it and changes nothing, and what mends an error.
+func StateFiles(f *admission.Federation, list *admission.List, tell func(name string, look func(path string) (says string, err error), do string)) {
+	const without = "delete it while no aggregator runs: it does without"
+	tell(store.SessionFolder, func(path string) (string, error) {
+		key, ok := list.Holder(admission.AggregatorPlace)
+		if !ok {
+			return "", nil // whose signature it has is not known
+		}
+		s, err := store.ReadSessions(store.ReadFolder(path), key)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("log of sessions with %d entries, signed by the aggregator", len(s.Entries)), nil
+	}, "stop the aggregator before another session begins, and put the newest copy of this folder back: see node/losses.md")
+	tell(headsFile, func(path string) (string, error) {
+		heads, err := store.ReadHeads(path)
+		return fmt.Sprintf("latest heads of %d ledgers, each signed by its client", len(heads)), err
+	}, without)
+	tell(endFile, func(path string) (string, error) {
+		e, err := openEnd(path, f, list)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("end of session %s with a model of %d bytes, signed by the server", sessionName(e.descriptor.Terms.Session), len(e.final.Model)), nil
+	}, without)
+	tell(excludedFile, func(path string) (string, error) {
+		var kept exclusions
+		err := atomicfile.ReadJSON(path, &kept)
+		return fmt.Sprintf("%d clients are excluded from session %s", len(kept.List), sessionName(kept.Session)), err
+	}, without)
 }
 
 // decline notes a client's answer to a session: a kind of reason, or "" if the client takes part. The server
@@ -279,9 +283,7 @@ func (a *Aggregator) compare(owner admission.PublicKey, text []byte) (show []byt
 		return nil, false, err
 	}
 	kept, ok := a.heads.Of(owner)
-	if !ok || kept.Count < head.Count {
-		a.keepHead(owner, head)
-	}
+	a.keepHead(owner, head)
 	if !ok || kept.Chain == head.Chain {
 		return nil, false, nil
 	}
@@ -291,7 +293,7 @@ func (a *Aggregator) compare(owner admission.PublicKey, text []byte) (show []byt
 // keepHead keeps a head that is verified. That it cannot be written is no reason to stop a round: see Check.
 func (a *Aggregator) keepHead(owner admission.PublicKey, head store.Head) {
 	if err := a.heads.Keep(owner, head); err != nil {
-		a.cfg.Log.Error().Err(err).Msg("the heads of clients' ledgers cannot be kept: until they can, clients that were restored from a copy are not found out after a power failure")
+		a.cfg.Log.Error().Err(err).Msg("the heads of clients' ledgers cannot be kept; see to the disk: until they can, clients that were restored from a copy are not found out after a power failure")
 	}
 }
 

@@ -76,7 +76,7 @@ func State(ctx context.Context, state, federation string, network bool) (*Report
 		return nil, err
 	}
 	for _, dir := range dirs {
-		x.dir, x.known = dir, make(map[string]bool)
+		x.dir, x.known, x.Place = dir, make(map[string]bool), ""
 		if dir != state {
 			x.under = filepath.Base(dir)
 		}
@@ -140,6 +140,7 @@ func (x *Report) party(federation string) error {
 const (
 	copyMembership  = "it is public: put back a copy from any backup, since it does not change"
 	lostLedger      = "never put an old copy back; have the operator revoke this client and invite it again: see node/losses.md"
+	lostPublic      = "put back the newest copy, which does not change within a session; without one the server is invited again: see node/losses.md"
 	rebuildRegistry = "restore the newest copy, or rebuild it with fednode aggregator --list: see node/losses.md"
 )
 
@@ -240,7 +241,7 @@ func (x *Report) folder() {
 	}
 }
 
-// strangers reports the files that do not belong to a state.
+// strangers reports the files that do not belong to a state, if it is known whose that is.
 func (x *Report) strangers() {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {
@@ -251,7 +252,7 @@ func (x *Report) strangers() {
 		case x.known[name]:
 		case strings.HasSuffix(name, ".tmp"):
 			x.add(Note, name, "a process that was killed has left it", "delete it while no process uses the state")
-		default:
+		case x.Place != "":
 			x.add(Wrong, name, "it does not belong to this state", "move it elsewhere")
 		}
 	}
@@ -265,17 +266,13 @@ func (x *Report) aggregator(federation string) error {
 	}
 	list := x.registry(f, rebuildRegistry)
 	if list == nil {
-		for _, c := range hub.StateFiles(f, nil) { // the list says who may have signed in them
-			x.has(c.Name)
-		}
+		hub.StateFiles(f, nil, func(name string, _ func(string) (string, error), _ string) { x.has(name) }) // the list says who may have signed in them
 		return nil
 	}
 	if _, ok := list.Holder(admission.AggregatorPlace); !ok {
 		x.add(Note, party.RegistryFile, "the aggregator is not on its own list", "start it once with --invitation, so that parties can tell if another takes its place")
 	}
-	for _, c := range hub.StateFiles(&list.Federation, list) {
-		x.look(file{c.Name, c.Look, "delete it while no aggregator runs: it does without"})
-	}
+	hub.StateFiles(&list.Federation, list, func(name string, look func(string) (string, error), do string) { x.look(file{name, look, do}) })
 	return nil
 }
 
@@ -317,7 +314,7 @@ func (x *Report) member(m *admission.Membership) {
 	x.found(party.IdentityFile, fmt.Sprintf("the private key of %s", own), err, do)
 	if !x.has(party.RegistryFile) {
 		x.add(Note, party.RegistryFile, "it is missing: the next start makes it again, and does not know whom the operator has revoked", "start with --revocations")
-	} else if list := x.registry(&m.Federation, "no copy helps: see node/losses.md"); list != nil && len(list.Enrolments) > 0 {
+	} else if list := x.registry(&m.Federation, "move it elsewhere: the next start makes it again, and learns from --revocations whom the operator has revoked"); list != nil && len(list.Enrolments) > 0 {
 		x.found(party.RegistryFile, "", m.Check(list), "ask the operator")
 	}
 	x.look(
@@ -437,7 +434,7 @@ func (x *Report) server() {
 				return "", err
 			}
 			return fmt.Sprintf("session %x of %d clients", p.Session[:], p.Terms.Cohort.All()), nil
-		}, "--abandon ends the session"},
+		}, lostPublic},
 		file{party.EndedFile, func(string) (string, error) {
 			if at, err := party.StandingOf(x.dir); err != nil || at.Ended == "" {
 				return "", err
@@ -454,7 +451,11 @@ func (x *Report) server() {
 		file{name: party.StartFile},
 	)
 	newest, previous := x.has(party.CheckpointFiles[0]), x.has(party.CheckpointFiles[1])
-	if p, err := party.ReadPublic(x.dir); err == nil {
+	p, err := party.ReadPublic(x.dir)
+	if errors.Is(err, fs.ErrNotExist) && (newest || previous) {
+		x.add(Wrong, party.PublicFile, "it is missing, and there is a checkpoint of its session", lostPublic)
+	}
+	if err == nil {
 		x.add(Note, party.PublicFile, "whether later sessions are missing, as in a state restored from an older copy, the state does not tell", "the server asks the aggregator when it starts, and ends with exit code 2 if so")
 		if newest || previous {
 			hash, err := p.Hash()
@@ -471,5 +472,5 @@ func (x *Report) server() {
 		}
 	}
 	x.lookAll(path.Join(party.PastFolder, "*", party.ModelFolder), party.CheckModel,
-		"move it elsewhere, and start the server once more with --again end, if its session was the last")
+		"if its session was the last, start the server once more with --again end, which writes it again; else restore the folder from a copy")
 }
