@@ -50,8 +50,7 @@ const (
 
 // SaveCheckpoint writes a checkpoint to an existing folder, and returns once it would survive a power failure. The newest
 // checkpoint becomes the previous one. If it cannot be written, or the process is killed before it is done, the newest is unchanged.
-// Only one process saves to a folder; a checkpoint of another experiment, or of another version of this program, is not replaced
-// (ErrOtherExperiment, ErrFormat).
+// Only one process saves to a folder; a checkpoint of another experiment or version is not replaced (ErrOtherExperiment, ErrFormat).
 func SaveCheckpoint(dir string, c *Checkpoint) error {
 	path, kept := filepath.Join(dir, newest), filepath.Join(dir, previous)
 	before, err := readCheckpoint(path)
@@ -66,7 +65,9 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 		return fmt.Errorf("store: saving a checkpoint: %w", err)
 	}
 	if before != nil { // a damaged newest file is overwritten: previous is the fallback then
-		err = cmp.Or(atomicfile.Remove(kept), os.Link(path, kept))
+		if cmp.Or(atomicfile.Remove(kept), os.Link(path, kept)) != nil { // a file system without links: for a moment there is no newest one
+			err = atomicfile.Rename(path, kept)
+		}
 	}
 	if err == nil {
 		err = atomicfile.Rename(draft, path)
