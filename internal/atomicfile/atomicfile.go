@@ -202,9 +202,12 @@ func publish(temporary, path string) error {
 
 // Rename gives a file another name in the same folder, in place of an old file, and returns once
 // the change survives a power failure.
-func Rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
+func Rename(from, to string) error { return cmp.Or(os.Rename(from, to), Sync(filepath.Dir(to))) }
+
+// Link is Rename that leaves the file its first name, too, where the file system has links.
+func Link(from, to string) error {
+	if cmp.Or(Remove(to), os.Link(from, to)) != nil {
+		return Rename(from, to)
 	}
 	return Sync(filepath.Dir(to))
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -52,7 +51,7 @@ const (
 // checkpoint becomes the previous one. If it cannot be written, or the process is killed before it is done, the newest is unchanged.
 // Only one process saves to a folder; a checkpoint of another experiment or version is not replaced (ErrOtherExperiment, ErrFormat).
 func SaveCheckpoint(dir string, c *Checkpoint) error {
-	path, kept := filepath.Join(dir, newest), filepath.Join(dir, previous)
+	path := filepath.Join(dir, newest)
 	before, err := readCheckpoint(path)
 	switch {
 	case err == nil && before.Experiment != c.Experiment:
@@ -65,9 +64,7 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 		return fmt.Errorf("store: saving a checkpoint: %w", err)
 	}
 	if before != nil { // a damaged newest file is overwritten: previous is the fallback then
-		if cmp.Or(atomicfile.Remove(kept), os.Link(path, kept)) != nil { // a file system without links: for a moment there is no newest one
-			err = atomicfile.Rename(path, kept)
-		}
+		err = atomicfile.Link(path, filepath.Join(dir, previous))
 	}
 	if err == nil {
 		err = atomicfile.Rename(draft, path)
