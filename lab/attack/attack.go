@@ -100,7 +100,11 @@ func (c Config) Validate() error {
 	}
 	errs.If(c.Shadows < fewestShadows || c.Shadows%2 != 0, "shadows is %d; it must be even, and at least %d", c.Shadows, fewestShadows)
 	if c.Targets != 0 && c.Targets < fewestTargets {
-		errs.Add("%s is %d; there must be at least %d", map[bool]string{true: "runs", false: "targets"}[c.Kind.lies()], c.Targets, fewestTargets)
+		name := "targets"
+		if c.Kind.lies() {
+			name = "runs"
+		}
+		errs.Add("%s is %d; there must be at least %d", name, c.Targets, fewestTargets)
 	}
 	for _, share := range c.Liars {
 		errs.If(!(share > 0 && share <= mostLiars), "liars is %v; it must be above 0, and at most %v", share, mostLiars)
