@@ -48,20 +48,25 @@ func TestOneFamilyOfTests(t *testing.T) {
 	check(two, false, false)
 }
 
+// writeRun writes the folder of a run of ssp-c, with more settings.
+func writeRun(t *testing.T, dir, settings, data, summary string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"config.yaml": "algorithm: ssp-c\n" + settings, "manifest.json": `{"data": "` + data + `"}`, "summary.json": summary} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A truncated summary leaves its run out with a warning; without other runs it is an error.
 func TestOneDamagedRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, summary := range map[string]string{"whole": `{"test_rmse": 0.9}`, "cut": `{"test_rm`} {
-		for file, text := range map[string]string{"config.yaml": "algorithm: ssp-c\n", "manifest.json": `{"data": "films"}`, "summary.json": summary} {
-			path := filepath.Join(dir, name, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeRun(t, filepath.Join(dir, name), "", "films", summary)
 	}
 	var said []string
 	warn := func(err error) { said = append(said, err.Error()) }
@@ -83,15 +88,7 @@ func TestSameRunCountsOnce(t *testing.T) {
 		"a": {"seed: 1\nname: a\nout: here\nworkers: 1\n", "films", "0.9"}, "b": {"seed: 1\nname: b\nworkers: 2\n", "films", "0.9"},
 		"c": {"seed: 2\n", "films", "0.7"}, "d": {"seed: 1\nepsilon: 3\n", "films", "0.8"}, "e": {"seed: 1\n", "songs", "0.6"},
 	} {
-		for file, text := range map[string]string{"config.yaml": "algorithm: ssp-c\n" + x[0], "manifest.json": `{"data": "` + x[1] + `"}`, "summary.json": `{"test_rmse": ` + x[2] + `}`} {
-			path := filepath.Join(dir, name, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeRun(t, filepath.Join(dir, name), x[0], x[1], `{"test_rmse": `+x[2]+`}`)
 	}
 	var said []string
 	runs, err := study.Load(func(err error) { said = append(said, err.Error()) }, dir, filepath.Join(dir, "c")) // c is named twice

@@ -243,7 +243,7 @@ func (d *clientHost) job(public []byte, at clientSpec, ledger *store.Ledger, log
 		},
 		Consented: func() error { return d.consented(public, at.state, ledger, log) },
 		Keep: func(t client.Trainer) error {
-			trained := t.(*experiment.Party) //nolint:errcheck // of Train, or of that of an equal experiment
+			trained := t.(*experiment.Party) //nolint:errcheck // Train returns no other type
 			if c := trained.Clipped(); c.Clipped > 0 {
 				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
 			}
